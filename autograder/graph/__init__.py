@@ -1,0 +1,1 @@
+"""A Keras model as a graph of calls: read it, compare it, draw it."""
