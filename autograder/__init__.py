@@ -1,1 +1,38 @@
-"""x"""
+"""Reads a Keras model as a graph and says which parameters belong to it, which are trained, and why.
+
+Importing this package loads no TensorFlow; the first use of a name that needs it does.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from autograder import check as check
+    from autograder.explain import explain as explain
+    from autograder.graph.draw import draw as draw
+    from autograder.graph.trace import trace as trace
+
+_HOME = {
+    "trace": "autograder.graph.trace",
+    "explain": "autograder.explain",
+    "draw": "autograder.graph.draw",
+}
+
+__all__ = ["check", "draw", "explain", "trace"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "check":
+        return import_module("autograder.check")
+    if name not in _HOME:
+        raise AttributeError(f"module 'autograder' has no attribute '{name}'")
+    value = getattr(import_module(_HOME[name]), name)
+    # Kept, because importing the module `autograder.explain` has just put the module under that name.
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,12 +7,20 @@ write another module with these functions. Read from keras 2.15.0: `engine/node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
+from keras.src import backend
+from keras.src.engine.base_layer_utils import call_context
+from keras.src.engine.functional import Functional
 from keras.src.engine.keras_tensor import KerasTensor
+from tensorflow.python.eager import context
+from tensorflow.python.ops import stateful_random_ops
 
 VERSION: str = keras.__version__
 
@@ -152,3 +160,127 @@ def _placeholder_of_a_cut(tensor: Any) -> bool:
     # An Input that the user makes is named after its layer; the one made for a cut keeps the name of the
     # nameless placeholder that `functional_utils._clone_keras_tensor` made.
     return str(tensor.name).startswith("Placeholder")
+
+
+def call_again(node: Any, values: dict[int, Any]) -> list[Any]:
+    """Repeat a recorded call on real values.
+
+    Args:
+        node: the recorded call.
+        values: the value to put for each Keras tensor among the arguments, by the tensor's `id`.
+
+    Returns:
+        What the layer gave, flattened, in the order of `outputs_of(node)`.
+    """
+    flat = [values[id(a)] if is_keras_tensor(a) else a for a in arguments_of(node)]
+    args, kwargs = tf.nest.pack_sequence_as((node.call_args, node.call_kwargs), flat)
+    return list(tf.nest.flatten(node.layer(*args, **kwargs)))
+
+
+def runs_its_graph(model: Any) -> bool:
+    """Whether calling the model runs its recorded graph, and not a `call` that a subclass wrote."""
+    return type(model).call in (Functional.call, keras.Sequential.call)
+
+
+def training(model: Any) -> AbstractContextManager[Any]:
+    """While it is entered, layers that are called behave as in `fit` (dropout drops, statistics move)."""
+    return call_context().enter(layer=model, inputs=None, build_graph=False, training=True)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def unchanged_random_state(layers: Iterable[Any]) -> Iterator[None]:
+    """Draw from other random streams meanwhile; leave those of TensorFlow, Keras and the layers alone.
+
+    Putting a seed counter back is not enough: TensorFlow keeps a generator for every seed that an eager
+    operation was called with, and that generator would have moved on. So other seeds are used inside.
+
+    Args:
+        layers: the layers that will be called.
+    """
+    drawers = [layer._random_generator for layer in layers if hasattr(layer, "_random_generator")]
+    seeds = [drawer._seed for drawer in drawers]
+    generators = [drawer._generator for drawer in drawers if getattr(drawer, "_generator", None)]
+    shared = stateful_random_ops.global_generator
+    states = [generator.state for generator in [*generators, *([shared] if shared else [])]]
+    kept = [tf.identity(state) for state in states]
+    eager = context.context()
+    operation_seeds = getattr(eager, "_rng", None)  # only there once a global seed was set
+    keras_seeds = getattr(backend._SEED_GENERATOR, "generator", None)
+    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002
+    other = random.Random(f"autograder {eager._seed}")
+    try:
+        if operation_seeds:
+            eager._rng = other
+        if keras_seeds:
+            backend._SEED_GENERATOR.generator = other
+        for drawer, seed in zip(drawers, seeds, strict=True):
+            if seed is not None:
+                drawer._seed = other.randrange(2**30, 2**31 - 1)
+        yield
+    finally:
+        if operation_seeds:
+            eager._rng = operation_seeds
+        if keras_seeds:
+            backend._SEED_GENERATOR.generator = keras_seeds
+        for drawer, seed in zip(drawers, seeds, strict=True):
+            drawer._seed = seed
+        for state, before in zip(states, kept, strict=True):
+            state.assign(before)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)  # noqa: NPY002
+
+
+def plain_descent() -> Any:
+    """Gradient descent with a step of 1: it moves whatever has a gradient that is not zero."""
+    return keras.optimizers.SGD(1.0)
+
+
+def compiled_loss(model: Any) -> Any:
+    """The loss given to `compile`, in the form in which it was given; None for a model not compiled."""
+    return getattr(model, "loss", None)
+
+
+def loss_value(model: Any, loss: Any, outputs: list[Any], targets: Any) -> tuple[Any, str]:
+    """The sum of the losses of all outputs, without touching the model's own loss objects and metrics.
+
+    Args:
+        model: the model whose outputs they are.
+        loss: what `compile(loss=…)` takes: a name, a function, an object, or a list or dict of them.
+        outputs: the model's output values.
+        targets: what `fit` takes, or None: then targets are made from the outputs.
+
+    Returns:
+        A scalar tensor and the names of the losses.
+    """
+    names = list(getattr(model, "output_names", None) or range(len(outputs)))
+    if isinstance(loss, dict):
+        losses = [loss.get(name) for name in names]
+    else:
+        losses = list(loss) if isinstance(loss, list | tuple) else [loss] * len(outputs)
+    if isinstance(targets, dict):
+        wanted = [targets.get(name) for name in names]
+    else:
+        wanted = [None] * len(outputs) if targets is None else list(tf.nest.flatten(targets))
+    total = tf.zeros([])
+    words = []
+    for one, output, target in zip(losses, outputs, wanted, strict=True):
+        if one is None:
+            continue
+        function = keras.losses.get(one)
+        name = getattr(function, "name", None) or getattr(function, "__name__", type(function).__name__)
+        words.append(str(name))
+        given = _made_target(str(name), output) if target is None else tf.convert_to_tensor(target)
+        total += tf.reduce_mean(tf.cast(function(given, output), tf.float32))
+    return total, " + ".join(dict.fromkeys(words))
+
+
+def _made_target(name: str, output: Any) -> Any:
+    random = np.random.default_rng(2)
+    if name.startswith("sparse"):
+        return tf.constant(random.integers(0, output.shape[-1], output.shape[:-1]))
+    if "crossentropy" in name or "kl" in name:
+        values = random.random(output.shape)
+        if output.shape.rank and output.shape[-1] > 1:
+            values /= values.sum(-1, keepdims=True)
+        return tf.cast(values, output.dtype)
+    return tf.cast(random.standard_normal(output.shape), output.dtype)

@@ -24,6 +24,9 @@ class Trace:
     """The Keras layer of each entry of `graph.layers`."""
     variables: tuple[Any, ...]
     """The TensorFlow variable of each entry of `graph.variables`."""
+    nodes: dict[int, tuple[Any, ...]]
+    """Keras' record of each call: those of `graph.calls` under -1, those inside a nested model under the
+    position of that model in `graph.layers`."""
 
     def index_of(self, layer: Any) -> int | None:
         """The position of a live layer in `graph.layers`, by identity; None where it is not in the model."""
@@ -90,10 +93,11 @@ class _Reader:
         self._variables: list[Any] = []
         self._variable_at: dict[int, int] = {}
         self._flow_of: dict[int, Flow] = {}
+        self._nodes: dict[int, tuple[Any, ...]] = {}
 
     def read(self, model: Any) -> Trace:
         ends = keras.inputs_and_outputs(model)
-        flow = self._walk(*ends) if ends else None
+        flow = self._walk(-1, *ends) if ends else None
         cut, cut_from = self._cuts(ends[0]) if ends else ((), ())
         held = list(keras.sublayers_of(model))
         self._meet_all(held)
@@ -116,7 +120,7 @@ class _Reader:
             cut=cut,
             cut_from=cut_from,
         )
-        return Trace(graph, model, tuple(self._layers), tuple(self._variables))
+        return Trace(graph, model, tuple(self._layers), tuple(self._variables), self._nodes)
 
     @staticmethod
     def _kind(model: Any, recorded: bool) -> Literal["functional", "sequential", "subclassed"]:
@@ -124,7 +128,7 @@ class _Reader:
             return "sequential"
         return "functional" if recorded else "subclassed"
 
-    def _walk(self, inputs: list[Any], outputs: list[Any]) -> Flow:
+    def _walk(self, owner: int, inputs: list[Any], outputs: list[Any]) -> Flow:
         """Collect the calls behind the outputs. Without recursion: a model may be 10,000 layers deep."""
         order: list[Any] = []  # nodes, each after the nodes that it needs
         placed: set[int] = set()
@@ -146,6 +150,7 @@ class _Reader:
             behind = [keras.node_of(a) for a in keras.arguments_of(node) if keras.is_keras_tensor(a)]
             waiting.extend(before for before in reversed(behind) if id(before) not in placed)
 
+        self._nodes[owner] = tuple(order)
         position = {id(node): index for index, node in enumerate(order)}
         self._meet_all(node.layer for node in order)
         numbers: dict[int, int] = {}
@@ -199,7 +204,7 @@ class _Reader:
             ends = keras.inputs_and_outputs(layer) if keras.is_model(layer) else None
             if ends:
                 # Nesting is as deep as a person writes it, so this one recursion is safe.
-                self._flow_of[id(layer)] = self._walk(*ends)
+                self._flow_of[id(layer)] = self._walk(self._layer_at[id(layer)], *ends)
             waiting.extend(reversed(list(keras.sublayers_of(layer))))
 
     def _meet_variable(self, variable: Any) -> int:

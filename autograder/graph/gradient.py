@@ -1,0 +1,341 @@
+"""One probe step: which variables does a gradient reach, and which call cuts it off.
+
+The model is run once, call by call, on real data under a tape, a loss is differentiated, and one step of
+plain gradient descent is taken. Weights, optimizer, random state and what `compile` set are afterwards as
+they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import tensorflow as tf
+
+from autograder.graph import keras2 as keras
+from autograder.graph.model import Flow
+from autograder.graph.sample import make_inputs
+from autograder.graph.trace import Trace
+
+Reach = Literal["nonzero", "zero", "none"]
+
+
+class ProbeError(ValueError):
+    """The model could not be run on the data, or its loss could not be computed."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """A variable that a call read although no layer of the model owns it."""
+
+    variable: Any
+    """The live variable."""
+    where: str
+    """The layer or operation whose call read it."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What one step showed."""
+
+    loss: str
+    """Which loss was differentiated, in words."""
+    reach: tuple[Reach, ...]
+    """For each entry of `graph.variables`: whether a gradient reaches it, and whether it is all zeros."""
+    cut_by: tuple[str, ...]
+    """For each entry of `graph.variables`: the layer or operation that stops the gradient on its way there;
+    empty where a gradient arrives, or where no single call can be named."""
+    moved: tuple[int, ...]
+    """The entries of `graph.variables` that one step on the model's trainable variables changed."""
+    reached_calls: tuple[int, ...]
+    """Positions in `graph.calls` of those that a gradient reaches from behind."""
+    cuts: tuple[int, ...]
+    """Positions in `graph.calls` of those that are reached and pass nothing on to their inputs."""
+    untracked: tuple[Use, ...]
+    """Variables that were read and belong to no layer of the model, with the place."""
+
+
+def probe(trace: Trace, *, loss: Any = None, data: Any = None) -> Probe:
+    """Run, differentiate and step once, then put everything back.
+
+    Args:
+        trace: a traced model; see `autograder.graph.trace.read`.
+        loss: a Keras loss (name, function of targets and outputs, or object). Default: the loss that the
+            model was compiled with, else the mean of the outputs under fixed random weights.
+        data: inputs, or a pair (inputs, targets), as `fit` takes them. Default: made from `model.inputs`;
+            targets are made from the shapes of the outputs.
+
+    Raises:
+        ProbeError: the model has no recorded inputs and no data were given, or it fails on the data.
+    """
+    model = trace.model
+    kept = _Kept()
+    kept.keep([*trace.variables, *model.variables])
+    with keras.unchanged_random_state(trace.layers):
+        try:
+            if isinstance(data, tuple) and len(data) == 2:
+                inputs, targets = data
+            else:
+                inputs, targets = (make_inputs(trace) if data is None else data), None
+            return _step(trace, kept, inputs, targets, loss)
+        except Exception as error:
+            lines = str(error).strip().splitlines()
+            raise ProbeError(
+                f"Model '{trace.graph.name}' could not be run for a probe step "
+                f"({type(error).__name__}: {lines[0] if lines else ''}). "
+                "Hand in data that it takes, and the loss: data=(inputs, targets), loss=…."
+            ) from error
+        finally:
+            kept.restore()
+
+
+class _Kept:
+    """Values of variables before the probe."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, tuple[Any, Any]] = {}
+
+    def keep(self, variables: list[Any]) -> None:
+        for variable in variables:
+            if id(variable) not in self._values:
+                self._values[id(variable)] = (variable, tf.identity(variable))
+
+    def restore(self) -> None:
+        for variable, value in self._values.values():
+            variable.assign(value)
+
+
+@dataclass
+class _Place:
+    """One call at any depth, on real values."""
+
+    name: str
+    call: int
+    """Position in the outermost flow; -1 for a call inside a nested model."""
+    owner: int
+    """Position of the called layer in `graph.layers`."""
+    given: list[Any]
+    results: list[Any]
+
+
+@dataclass
+class _Run:
+    """One forward pass."""
+
+    outputs: list[Any] = field(default_factory=list)
+    places: list[_Place] = field(default_factory=list)
+    untracked: list[Use] = field(default_factory=list)
+
+
+def _step(trace: Trace, kept: _Kept, inputs: Any, targets: Any, loss: Any) -> Probe:
+    with tf.GradientTape(persistent=True) as tape:
+        for variable in trace.variables:
+            # Frozen ones too: switched off is not cut off.
+            if variable.dtype.is_floating:
+                tape.watch(variable)
+        run = _Forward(trace, tape, kept).run(inputs)
+        value, words = _loss(trace.model, run.outputs, targets, loss)
+    reach = tuple(_reach(gradient) for gradient in tape.gradient(value, list(trace.variables)))
+    reached_calls, cuts, cut_by = _cuts(trace, run, tape, value, reach)
+    trained = list(trace.model.trainable_variables)
+    pairs = [
+        (gradient, variable)
+        for gradient, variable in zip(tape.gradient(value, trained), trained, strict=True)
+        if gradient is not None
+    ]
+    before = [tf.identity(variable) for variable in trained]
+    if pairs:
+        keras.plain_descent().apply_gradients(pairs)
+    position = {id(variable): index for index, variable in enumerate(trace.variables)}
+    moved = tuple(
+        position[id(variable)]
+        for variable, old in zip(trained, before, strict=True)
+        if not np.array_equal(old.numpy(), variable.numpy())
+    )
+    return Probe(words, reach, cut_by, moved, reached_calls, cuts, tuple(run.untracked))
+
+
+class _Forward:
+    """One forward pass, call by call, so that every value in between can be asked for its gradient."""
+
+    def __init__(self, trace: Trace, tape: Any, kept: _Kept) -> None:
+        self._trace = trace
+        self._tape = tape
+        self._kept = kept
+        self._known = {id(variable) for variable in trace.variables}
+        self._tracked = {id(variable) for variable in trace.model.weights}
+        self._run = _Run()
+        self._met: set[tuple[int, str]] = set()
+
+    def run(self, inputs: Any) -> _Run:
+        graph, model = self._trace.graph, self._trace.model
+        flow = graph.flow
+        if flow is None:
+            results = self._watched(graph.name, lambda: model(inputs, training=True))
+            self._run.outputs = tf.nest.flatten(results)
+            return self._run
+        if isinstance(inputs, dict):
+            inputs = [inputs[name] for name in model.input_names]
+        flat = [tf.convert_to_tensor(value) for value in tf.nest.flatten(inputs)]
+        if len(flat) != len(flow.inputs):
+            raise ValueError(f"the model has {len(flow.inputs)} inputs, and data for {len(flat)} came")
+        flat = [tf.cast(value, to.dtype) for value, to in zip(flat, flow.inputs, strict=True)]
+        for value in flat:
+            if value.dtype.is_floating:
+                self._tape.watch(value)
+        with keras.training(model):
+            self._run.outputs = self._flow(-1, flow, flat)
+        return self._run
+
+    def _flow(self, owner: int, flow: Flow, flat: list[Any]) -> list[Any]:
+        """Run the calls of the model (-1) or of a nested model, and give its outputs."""
+        nodes = self._trace.nodes[owner]
+        values: dict[int, Any] = {}
+        for tensor, value in zip(flow.inputs, flat, strict=True):
+            values[id(keras.outputs_of(nodes[tensor.call])[tensor.output])] = value
+        for call, node in zip(flow.calls, nodes, strict=True):
+            results_of = keras.outputs_of(node)
+            if all(id(tensor) in values for tensor in results_of):
+                continue  # an input
+            layer = self._trace.graph.layer_of(call)
+            given = [values[id(a)] for a in keras.arguments_of(node) if keras.is_keras_tensor(a)]
+            name = layer.type if layer.operation else layer.name
+            inside = layer.flow
+            plain = not call.constants and set(call.settings.split(", ")) <= {"", "None"}
+            if inside and plain and keras.runs_its_graph(self._trace.layers[layer.index]):
+                results = self._flow(layer.index, inside, given)
+            else:
+                results = self._watched(name, partial(keras.call_again, node, values))
+            for result in results:
+                # A value behind a cut descends from nothing watched: watch it, to see what reaches it.
+                if tf.is_tensor(result) and result.dtype.is_floating:
+                    self._tape.watch(result)
+            at = call.index if owner == -1 else -1
+            self._run.places.append(_Place(name, at, layer.index, given, results))
+            values.update({id(tensor): value for tensor, value in zip(results_of, results, strict=True)})
+        return [values[id(keras.outputs_of(nodes[out.call])[out.output])] for out in flow.outputs]
+
+    def _watched(self, name: str, call: Callable[[], Any]) -> Any:
+        """Run something and note which variables it reads that the model does not own."""
+        with tf.GradientTape() as inner:
+            results = call()
+        for variable in inner.watched_variables():
+            self._kept.keep([variable])
+            if id(variable) not in self._tracked and (id(variable), name) not in self._met:
+                self._met.add((id(variable), name))
+                self._run.untracked.append(Use(variable, name))
+        return results
+
+
+def _reach(gradient: Any) -> Reach:
+    if gradient is None:
+        return "none"
+    values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+    return "nonzero" if np.any(values.numpy()) else "zero"
+
+
+def _cuts(
+    trace: Trace, run: _Run, tape: Any, value: Any, reach: tuple[Reach, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
+    """Which calls are reached, which cut, and for each variable without a gradient which call cuts it off."""
+    tensors = {id(t): t for place in run.places for t in [*place.given, *place.results] if tf.is_tensor(t)}
+    asked = list(tensors.values())
+    gradients = tape.gradient(value, asked) if asked else []
+    alive = {id(t) for t, gradient in zip(asked, gradients, strict=True) if gradient is not None}
+    alive |= {id(t) for t in tensors.values() if t is value}
+
+    def reached(place: _Place) -> bool:
+        return any(id(result) in alive for result in place.results)
+
+    def cuts(place: _Place) -> bool:
+        return bool(place.given) and reached(place) and not any(id(t) in alive for t in place.given)
+
+    readers: dict[int, list[_Place]] = {}
+    for place in run.places:
+        for tensor in place.given:
+            readers.setdefault(id(tensor), []).append(place)
+
+    def cut_after(start: list[_Place]) -> str:
+        """Follow the values forward, through calls without a gradient, to the first that has one again."""
+        waiting, seen = list(start), set()
+        while waiting:
+            place = waiting.pop(0)
+            for result in place.results:
+                for reader in readers.get(id(result), []):
+                    if id(reader) in seen:
+                        continue
+                    seen.add(id(reader))
+                    if reached(reader):
+                        if id(result) not in alive:
+                            return reader.name
+                        continue
+                    waiting.append(reader)
+        # Nothing behind has a gradient either: the way ends at the loss. The first call that is unable to
+        # pass one on is the one whose result is no floating-point number.
+        return next((place.name for place in _behind(start, readers) if _is_discrete(place)), "")
+
+    holders: dict[int, set[int]] = {}
+    for layer in trace.graph.layers:
+        for variable in trace.graph.variables_of(layer):
+            holders.setdefault(variable.index, set()).add(layer.index)
+    for constant_user in trace.graph.calls:
+        for constant in constant_user.constants:
+            if constant.variable is not None:
+                holders.setdefault(constant.variable, set()).add(constant_user.layer)
+    cut_by = []
+    for index, state in enumerate(reach):
+        start = [place for place in run.places if place.owner in holders.get(index, ())]
+        if state != "none" or any(reached(place) for place in start):
+            # A call that is reached and does not pass the gradient on to its own variable cuts it itself.
+            inner = next((place.name for place in start if reached(place)), "") if state == "none" else ""
+            cut_by.append(inner)
+        else:
+            cut_by.append(cut_after(start))
+    outermost = [place for place in run.places if place.call >= 0]
+    return (
+        tuple(place.call for place in outermost if reached(place)),
+        tuple(place.call for place in outermost if cuts(place) and _passes_nothing_on(place, trace)),
+        tuple(cut_by),
+    )
+
+
+def _behind(start: list[_Place], readers: dict[int, list[_Place]]) -> list[_Place]:
+    order, waiting, seen = [], list(start), set()
+    while waiting:
+        place = waiting.pop(0)
+        if id(place) in seen:
+            continue
+        seen.add(id(place))
+        order.append(place)
+        waiting.extend(reader for result in place.results for reader in readers.get(id(result), []))
+    return order
+
+
+def _is_discrete(place: _Place) -> bool:
+    return all(tf.is_tensor(result) and not result.dtype.is_floating for result in place.results)
+
+
+def _passes_nothing_on(place: _Place, trace: Trace) -> bool:
+    # An Embedding takes integers, which have no gradient and need none.
+    return any(tf.is_tensor(t) and t.dtype.is_floating for t in place.given)
+
+
+def _loss(model: Any, outputs: list[Any], targets: Any, loss: Any) -> tuple[Any, str]:
+    """The loss on the outputs, the regularizers' part of it included."""
+    chosen = loss if loss is not None else keras.compiled_loss(model)
+    if chosen is None:
+        random = np.random.default_rng(1)
+        value = tf.zeros([])
+        for output in outputs:
+            if output.dtype.is_floating:
+                weights = random.standard_normal(output.shape)
+                value += tf.reduce_mean(tf.cast(output, tf.float32) * tf.cast(weights, tf.float32))
+        words = "the mean of the outputs under fixed random weights"
+    else:
+        value, words = keras.loss_value(model, chosen, outputs, targets)
+    for penalty in model.losses:
+        value += tf.cast(penalty, value.dtype)
+    return value, words
