@@ -49,6 +49,16 @@ def is_variable(value: Any) -> bool:
     return isinstance(value, tf.Variable)
 
 
+def is_eager(value: Any) -> bool:
+    """Whether the value is a plain tensor that holds numbers."""
+    return isinstance(value, tf.Tensor) and hasattr(value, "numpy")
+
+
+def is_input(layer: Any) -> bool:
+    """Whether the layer is what `Input(…)` makes."""
+    return isinstance(layer, keras.layers.InputLayer)
+
+
 def is_operation(layer: Any) -> bool:
     """Whether the layer is a raw TensorFlow operation that Keras wrapped."""
     return type(layer).__name__ in _OPERATIONS

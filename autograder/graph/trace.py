@@ -224,7 +224,7 @@ class _Reader:
             sublayers=tuple(dict.fromkeys(self._layer_at[id(held)] for held in keras.sublayers_of(layer))),
             trainable=bool(layer.trainable),
             # An operation has nothing to build and never says that it is built.
-            built=operation or bool(layer.built) or type(layer).__name__ == "InputLayer",
+            built=operation or bool(layer.built) or keras.is_input(layer),
             flow=self._flow_of.get(id(layer)),
             config=_config(layer) if self._configs and not operation else "",
         )

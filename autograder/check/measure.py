@@ -1,0 +1,254 @@
+"""The first half of a check: from live objects to plain data.
+
+Every function returns something that JSON can hold. Where there is nothing to measure (no model yet, the
+wrong kind of object) the result holds a `problem` instead, so that a learner's unfinished cell gets an
+answer and not a traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from autograder.check.judge import Measurement
+from autograder.explain import explain
+from autograder.graph import keras2 as keras
+from autograder.graph.gradient import ProbeError, probe
+from autograder.graph.model import Variable
+from autograder.graph.trace import Trace, describe, read
+
+
+def problem(expected: str, found: Any, look: str = "") -> Measurement:
+    """The measurement of something that can't be measured."""
+    return {
+        "problem": {
+            "expected": expected,
+            "found": found if isinstance(found, str) else what(found),
+            "look": look,
+        }
+    }
+
+
+def what(value: Any) -> str:
+    """What a value is, in words that fit an unfinished exercise too."""
+    if value is None:
+        return "None: nothing has been written here yet"
+    if value is Ellipsis:
+        return "`...`: the gap has not been filled yet"
+    return describe(value)
+
+
+def causes(model: Any, *others: Any) -> str:
+    """What accuses itself in a model that failed a check, in one sentence each.
+
+    Args:
+        model: the model; for anything else there is nothing to say.
+        others: layers that the check asked for.
+    """
+    try:
+        report = explain(model, {f"layer{i}": other for i, other in enumerate(others)}, suspicious=True)
+    except (TypeError, ValueError):
+        return ""
+    return " ".join(finding.why for finding in report.findings[:3] if finding.accuses)
+
+
+def _trace(model: Any) -> Trace | Measurement:
+    if not keras.is_model(model):
+        look = ""
+        if keras.is_keras_tensor(model):
+            look = "a tensor is what a model is cut out of: Model(inputs, outputs) makes the model"
+        elif keras.is_layer(model):
+            look = "a layer is a part of a model: Model(inputs, outputs) makes the model"
+        return problem("a Keras model", model, look)
+    trace = read(model, configs=False)
+    if not trace.graph.built:
+        unbuilt = [layer.name for layer in trace.graph.layers if not layer.built] or [trace.graph.name]
+        return problem(
+            "a model whose variables exist",
+            f"model '{trace.graph.name}' with layers that are not built: {', '.join(unbuilt[:4])}",
+            "variables come when a layer is first called, or built with an input shape",
+        )
+    return trace
+
+
+def _variable(variable: Variable) -> dict[str, Any]:
+    return {
+        "name": variable.name.removesuffix(":0"),
+        "shape": list(variable.shape),
+        "role": variable.role,
+        "parameters": variable.parameters,
+    }
+
+
+def parameters(model: Any) -> Measurement:
+    """The counts of a model's parameters and its tracked variables."""
+    trace = _trace(model)
+    if not isinstance(trace, Trace):
+        return trace
+    counts = trace.graph.parameters
+    return {
+        "model": trace.graph.name,
+        "parameters": {
+            "total": counts.total,
+            "trainable": counts.trainable,
+            "frozen": counts.frozen,
+            "state": counts.state,
+        },
+        "variables": [_variable(v) for v in trace.graph.variables if v.tracked],
+    }
+
+
+def membership(model: Any, layers: tuple[Any, ...]) -> Measurement:
+    """For each layer, whether a way back from the model's outputs leads to it, at any depth."""
+    trace = _trace(model)
+    if not isinstance(trace, Trace):
+        return trace
+    measured = []
+    for layer in layers:
+        if not keras.is_layer(layer):
+            return problem("a Keras layer", layer)
+        measured.append(
+            {
+                "name": str(layer.name),
+                "type": type(layer).__name__,
+                "built": bool(layer.built),
+                "parameters": _size(layer),
+                "inside": layer is model or trace.index_of(layer) is not None,
+            }
+        )
+    return {"model": trace.graph.name, "layers": measured}
+
+
+def calls(model: Any, layer: Any) -> Measurement:
+    """How many times a layer is called in the model, calls inside nested models among them."""
+    trace = _trace(model)
+    if not isinstance(trace, Trace):
+        return trace
+    if not keras.is_layer(layer):
+        return problem("a Keras layer", layer)
+    index = trace.index_of(layer)
+    times = sum(call.layer == index for _, flow in trace.graph.flows() for call in flow.calls)
+    return {"model": trace.graph.name, "layer": str(layer.name), "calls": times}
+
+
+def sharing(first: Any, second: Any) -> Measurement:
+    """How many parameters two models or layers have in common, by identity of their variables."""
+    held = []
+    for one in (first, second):
+        if not keras.is_layer(one):
+            return problem("a Keras model or layer", one)
+        held.append({id(variable): variable for variable in one.weights})
+    common = held[0].keys() & held[1].keys()
+    own = [[v for key, v in variables.items() if key not in common] for variables in held]
+    shapes = [{tuple(v.shape) for v in variables} for variables in own]
+    return {
+        "first": str(first.name),
+        "second": str(second.name),
+        "shared": sum(int(np.prod(held[0][key].shape)) for key in common),
+        "lookalikes": [
+            f"{v.name.removesuffix(':0')} {tuple(v.shape)}" for v in own[1] if tuple(v.shape) in shapes[0]
+        ][:4],
+    }
+
+
+def training(model: Any, loss: Any, data: Any) -> Measurement:
+    """Which variables one training step moves; the model is afterwards as it was."""
+    trace = _trace(model)
+    if not isinstance(trace, Trace):
+        return trace
+    try:
+        probed = probe(trace, loss=loss, data=data)
+    except ProbeError as error:
+        return problem("a model that runs", str(error))
+    graph = trace.graph
+    return {
+        "model": graph.name,
+        "trainable": graph.parameters.trainable,
+        "moved": [_variable(graph.variables[i]) for i in probed.moved],
+        "still": [
+            _variable(v) | {"cut_by": probed.cut_by[v.index]}
+            for v in graph.variables
+            if v.tracked and v.role == "trainable" and v.index not in probed.moved
+        ],
+        "untracked": [
+            {
+                "name": str(use.variable.name).removesuffix(":0"),
+                "shape": use.variable.shape.as_list(),
+                "where": use.where,
+            }
+            for use in probed.untracked
+        ],
+    }
+
+
+def equal_outputs(found: Any, expected: Any, inputs: tuple[Any, ...]) -> Measurement:
+    """How far the output values of two callables are apart on the same inputs."""
+    if not callable(found):
+        return problem("a model, or a function, that can be called on the inputs", found)
+    try:
+        mine = np.asarray(found(*inputs))
+    except Exception as error:
+        lines = str(error).strip().splitlines()
+        return problem(
+            "a model that runs on the inputs", f"{type(error).__name__}: {lines[0] if lines else ''}"
+        )
+    target = np.asarray(expected(*inputs))
+    difference = 0.0
+    if mine.shape == target.shape and target.size:
+        scale = np.maximum(1.0, np.abs(target))
+        difference = float(np.max(np.abs(mine - target) / scale))
+    return {
+        "shape": list(mine.shape),
+        "expected_shape": list(target.shape),
+        "difference": difference,
+    }
+
+
+def output_shape(model: Any) -> Measurement:
+    """The shapes of a model's outputs."""
+    trace = _trace(model)
+    if not isinstance(trace, Trace):
+        return trace
+    return {"model": trace.graph.name, "shapes": [list(out.shape) for out in trace.graph.outputs]}
+
+
+def value(found: Any, like: Any) -> Measurement:
+    """A plain value: numbers, text, lists and dicts of them; NumPy's and TensorFlow's become Python's.
+
+    Args:
+        found: the learner's value.
+        like: a value of the kind that is asked for, to say what was expected.
+    """
+    try:
+        return {"value": _plain(found)}
+    except TypeError:
+        return problem(_kind(like), found)
+
+
+_KINDS: dict[type, str] = {bool: "True or False", int: "a whole number", float: "a number", str: "a text"}
+
+
+def _kind(like: Any) -> str:
+    if isinstance(like, list | tuple):
+        return "a list"
+    return _KINDS.get(type(like), f"a {type(like).__name__}")
+
+
+def _plain(found: Any) -> Any:
+    if isinstance(found, bool | int | float | str):
+        return found
+    if isinstance(found, list | tuple):
+        return [_plain(entry) for entry in found]
+    if isinstance(found, dict):
+        return {_plain(key): _plain(entry) for key, entry in found.items()}
+    if isinstance(found, np.generic) or (isinstance(found, np.ndarray) and found.ndim == 0):
+        return found.item()
+    if hasattr(found, "numpy") and not isinstance(found, Callable):  # type: ignore[arg-type]
+        return _plain(np.asarray(found.numpy()).tolist())
+    raise TypeError(f"no plain value: {type(found).__name__}")
+
+
+def _size(layer: Any) -> int:
+    return sum(int(np.prod(variable.shape)) for variable in {id(v): v for v in layer.weights}.values())
