@@ -71,7 +71,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """The report as data for JSON. Counts that are unknown (variables that do not exist yet) are None."""
         counts = self.graph.parameters
-        known = self.graph.built
+        known = self.graph.known
         return {
             "keras": self.graph.keras,
             "parameters": {
@@ -112,7 +112,7 @@ class Report:
     __repr__ = __str__
 
     def _headline(self) -> str:
-        if not self.graph.built:
+        if not self.graph.known:
             return f"Model '{self.graph.name}': the number of parameters is not known yet."
         counts = self.graph.parameters
         parts = [f"{counts.trainable:,} trainable"]
@@ -172,7 +172,7 @@ def explain(
     """
     trace = read(model, configs=False)
     probed, note = None, ""
-    if gradients and trace.graph.built:
+    if gradients and trace.graph.known:
         try:
             probed = probe(trace, loss=loss, data=data)
         except ProbeError as error:
@@ -231,7 +231,7 @@ class _Finder:
                 f"`{layer.name}` ({layer.type}) has no variables yet, so its number of parameters is unknown.",
                 "Call the model on data, or build it with an input shape.",
             )
-        if not layers and not self._graph.built:
+        if not layers and not self._graph.known:
             yield Finding(
                 "unbuilt",
                 self._graph.name,
@@ -280,7 +280,7 @@ class _Finder:
         `variable + tensor` reads the variable at once: TensorFlow asks its left operand first. With the Keras
         tensor on the left the variable itself becomes the argument.
         """
-        owned = {id(v) for layer in [*self._layers, *self._models] for v in layer.weights}
+        owned = {id(v) for layer in [*self._layers, *self._models] for v in keras.variables_of(layer)}
         loose = [v for v in self._named_values if keras.is_variable(v) and id(v) not in owned]
         for call, _, live in self._baked():
             for variable in loose:
@@ -323,7 +323,7 @@ class _Finder:
         """The layer outside the model that holds an untracked variable, if one can be found."""
         place = next((live for live in self._trace.layers if live.name == where), None)
         for layer in [*self._layers, *(_distinct(_layers_among(_reachable(place))) if place else [])]:
-            if not keras.is_model(layer) and any(own is variable for own in layer.weights):
+            if not keras.is_model(layer) and any(own is variable for own in keras.variables_of(layer)):
                 return layer
         return None
 
@@ -343,9 +343,10 @@ class _Finder:
                 continue
             if id(layer) in spare and not self._baked_from(layer):
                 continue
-            if layer.weights and all(id(variable) in self._hidden for variable in layer.weights):
+            variables = keras.variables_of(layer)
+            if variables and all(id(variable) in self._hidden for variable in variables):
                 continue  # already named, with the place that uses it
-            if not layer.weights and layer.built:
+            if not variables and layer.built:
                 continue  # nothing in it to train
             if keras.nodes_of(layer) and not self._connected(layer):
                 continue  # part of a graph that has nothing to do with this model
@@ -365,7 +366,7 @@ class _Finder:
         return False
 
     def _unreached_finding(self, layer: Any) -> Finding:
-        parameters = int(sum(np.prod(v.shape) for v in _distinct(layer.weights))) if layer.built else None
+        parameters = int(sum(np.prod(v.shape) for v in keras.variables_of(layer))) if layer.built else None
         size = "not built" if parameters is None else _count(parameters)
         start = f"`{layer.name}` ({type(layer).__name__}, {size})"
         calls = keras.nodes_of(layer)
@@ -464,7 +465,7 @@ class _Finder:
     def _called_outside(self, layer: Any) -> bool:
         return (
             id(layer) not in self._own
-            and bool(layer.weights)
+            and bool(keras.variables_of(layer))
             and bool(keras.called_on(layer))
             and not keras.is_model(layer)
         )
@@ -518,7 +519,7 @@ class _Finder:
             tensor = self._graph.inputs[place]
             layer = self._graph.layers[source] if source >= 0 else None
             made = self._trace.layers[source] if layer else keras.cut_source(self._trace.model.inputs[place])
-            parameters = int(sum(np.prod(v.shape) for v in _distinct(made.weights)))
+            parameters = int(sum(np.prod(v.shape) for v in keras.variables_of(made)))
             yield Finding(
                 "cut-input",
                 name,
@@ -574,7 +575,9 @@ class _Finder:
                     f"holds the same variable `{variable.name}` as `{owners[1].name}`: one variable, counted once",
                 )
         for model in self._models:
-            others = {id(variable) for variable in model.weights}
+            if id(model) in self._own:
+                continue  # a part of this one
+            others = {id(variable) for variable in keras.variables_of(model)}
             for layer in self._graph.layers:
                 common = [i for i in layer.variables if id(self._trace.variables[i]) in others]
                 if common:

@@ -63,7 +63,7 @@ def _trace(model: Any) -> Trace | Measurement:
             look = "a layer is a part of a model: Model(inputs, outputs) makes the model"
         return problem("a Keras model", model, look)
     trace = read(model, configs=False)
-    if not trace.graph.built:
+    if not trace.graph.known:
         unbuilt = [layer.name for layer in trace.graph.layers if not layer.built] or [trace.graph.name]
         return problem(
             "a model whose variables exist",
@@ -139,7 +139,7 @@ def sharing(first: Any, second: Any) -> Measurement:
     for one in (first, second):
         if not keras.is_layer(one):
             return problem("a Keras model or layer", one)
-        held.append({id(variable): variable for variable in one.weights})
+        held.append({id(variable): variable for variable in keras.variables_of(one)})
     common = held[0].keys() & held[1].keys()
     own = [[v for key, v in variables.items() if key not in common] for variables in held]
     shapes = [{tuple(v.shape) for v in variables} for variables in own]
@@ -251,4 +251,4 @@ def _plain(found: Any) -> Any:
 
 
 def _size(layer: Any) -> int:
-    return sum(int(np.prod(variable.shape)) for variable in {id(v): v for v in layer.weights}.values())
+    return sum(int(np.prod(variable.shape)) for variable in keras.variables_of(layer))

@@ -259,23 +259,20 @@ def _cuts(
             readers.setdefault(id(tensor), []).append(place)
 
     def cut_after(start: list[_Place]) -> str:
-        """Follow the values forward, through calls without a gradient, to the first that has one again."""
-        waiting, seen = list(start), set()
+        """Follow the values forward to the first call that lets no gradient through."""
+        waiting, seen = list(start), {id(place) for place in start}
         while waiting:
             place = waiting.pop(0)
+            if _is_discrete(place) and place not in start:
+                return place.name
             for result in place.results:
                 for reader in readers.get(id(result), []):
-                    if id(reader) in seen:
-                        continue
-                    seen.add(id(reader))
-                    if reached(reader):
-                        if id(result) not in alive:
-                            return reader.name
-                        continue
-                    waiting.append(reader)
-        # Nothing behind has a gradient either: the way ends at the loss. The first call that is unable to
-        # pass one on is the one whose result is no floating-point number.
-        return next((place.name for place in _behind(start, readers) if _is_discrete(place)), "")
+                    if id(result) not in alive and reached(reader) and not _is_discrete(place):
+                        return reader.name
+                    if id(reader) not in seen:
+                        seen.add(id(reader))
+                        waiting.append(reader)
+        return ""
 
     holders: dict[int, set[int]] = {}
     for layer in trace.graph.layers:
@@ -300,18 +297,6 @@ def _cuts(
         tuple(place.call for place in outermost if cuts(place) and _passes_nothing_on(place, trace)),
         tuple(cut_by),
     )
-
-
-def _behind(start: list[_Place], readers: dict[int, list[_Place]]) -> list[_Place]:
-    order, waiting, seen = [], list(start), set()
-    while waiting:
-        place = waiting.pop(0)
-        if id(place) in seen:
-            continue
-        seen.add(id(place))
-        order.append(place)
-        waiting.extend(reader for result in place.results for reader in readers.get(id(result), []))
-    return order
 
 
 def _is_discrete(place: _Place) -> bool:

@@ -115,13 +115,26 @@ def sublayers_of(layer: Any) -> Iterator[Any]:
 
 
 def own_variables_of(layer: Any) -> list[Any]:
-    """The variables that a layer owns itself, the trainable ones first, as Keras lists them."""
-    return [*layer._trainable_weights, *layer._non_trainable_weights]
+    """The variables that a layer owns itself or in a plain `tf.Module`, the trainable ones first."""
+    modules = layer._flatten_modules(recursive=False, include_self=False)
+    held = [variable for module in modules if not is_layer(module) for variable in module.variables]
+    return [*layer._trainable_weights, *layer._non_trainable_weights, *held]
 
 
-def made_to_train(layer: Any, variable: Any) -> bool:
-    """Whether the layer made the variable to be trained, whatever its switch says now."""
-    return any(own is variable for own in layer._trainable_weights)
+def variables_of(layer: Any) -> list[Any]:
+    """The distinct variables that a layer or model tracks; none before a model is built."""
+    try:
+        return list({id(variable): variable for variable in layer.weights}.values())
+    except ValueError:
+        return []
+
+
+def weights_of(model: Any) -> tuple[list[Any], list[Any]] | None:
+    """All the variables that a model tracks and those that `fit` trains; None before it is built."""
+    try:
+        return list(model.weights), list(model.trainable_variables)
+    except ValueError:
+        return None
 
 
 def called_on(layer: Any) -> str:

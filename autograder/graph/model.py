@@ -157,6 +157,8 @@ class Graph:
     `layers`, of the layer whose tensor it was; -1 where that layer is not in this model."""
     cut_from: tuple[str, ...] = ()
     """The names of those layers, in the order of `cut`."""
+    built: bool = True
+    """Whether the model itself says that its variables exist."""
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -174,15 +176,15 @@ class Graph:
         return self.flow.outputs if self.flow else ()
 
     @property
-    def built(self) -> bool:
+    def known(self) -> bool:
         """Whether all variables exist, so that the counts are known."""
-        return all(layer.built for layer in self.layers)
+        return self.built and all(layer.built for layer in self.layers)
 
     @property
     def parameters(self) -> Parameters:
         """Counts over the distinct variables that the model tracks.
 
-        Layers that are not built yet add nothing, though their number of parameters is unknown: see `built`.
+        Layers that are not built yet add nothing, though their number of parameters is unknown: see `known`.
         """
         counts: dict[str, int] = {"trainable": 0, "frozen": 0, "state": 0}
         for variable in self.variables:

@@ -101,8 +101,7 @@ class _Reader:
         cut, cut_from = self._cuts(ends[0]) if ends else ((), ())
         held = list(keras.sublayers_of(model))
         self._meet_all(held)
-        own = keras.own_variables_of(model)
-        for variable in own:
+        for variable in keras.own_variables_of(model):
             self._meet_variable(variable)
 
         records: list[Layer] = []
@@ -119,6 +118,7 @@ class _Reader:
             held=tuple(self._layer_at[id(layer)] for layer in held),
             cut=cut,
             cut_from=cut_from,
+            built=bool(model.built),
         )
         return Trace(graph, model, tuple(self._layers), tuple(self._variables), self._nodes)
 
@@ -230,23 +230,18 @@ class _Reader:
         )
 
     def _record_variables(self, model: Any) -> tuple[Variable, ...]:
-        tracked = {id(variable) for variable in model.weights}
-        trained = {id(variable) for variable in model.trainable_variables}
-        made_trainable = {
-            id(variable)
-            for layer in (*self._layers, model)
-            for variable in keras.own_variables_of(layer)
-            if variable.trainable and keras.made_to_train(layer, variable)
-        }
+        weights = keras.weights_of(model)
+        if weights is None:  # not built: what there is already belongs to layers that were built beforehand
+            weights = self._variables, [variable for variable in self._variables if variable.trainable]
+        tracked, trained = ({id(variable) for variable in some} for some in weights)
         records = []
         for index, variable in enumerate(self._variables):
             role: Role = "state"
             if id(variable) in trained:
                 role = "trainable"
-            elif id(variable) in made_trainable:
-                role = "frozen"
-            elif id(variable) not in tracked and variable.trainable:
-                role = "trainable"
+            elif variable.trainable:
+                # Made to be trained, and yet not: switched off, if it is the model's at all.
+                role = "frozen" if id(variable) in tracked else "trainable"
             records.append(
                 Variable(
                     index=index,
