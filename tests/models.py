@@ -54,7 +54,7 @@ def list_grown_later() -> Namespace:
     """A list is concatenated, and a branch is appended to it afterwards (IterNet#5)."""
     x = Input((4,))
     branches = [layers.Dense(2, name="a")(x), layers.Dense(2, name="b")(x)]
-    joined = layers.Concatenate()(branches)
+    joined = layers.Concatenate(name="joined")(branches)
     branches.append(layers.Dense(2, name="late")(x))
     model = Model(x, layers.Dense(1, name="out")(joined))
     return locals()

@@ -108,9 +108,9 @@ class _Kept:
             variable.assign(value)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Place:
-    """One call at any depth, on real values."""
+    """One call at any depth, on real values; equal only to itself."""
 
     name: str
     call: int

@@ -88,7 +88,8 @@ def _range(trace: Trace, flow: Flow, tensor: Tensor) -> tuple[int, int]:
                 if place < len(layer.flow.inputs):
                     inside = layer.flow.inputs[place]
                     waiting.append((layer.flow, (inside.call, inside.output)))
-            elif not layer.variables and not layer.sublayers:
+            elif not layer.variables and not layer.sublayers and not tensor.dtype.startswith("float"):
+                # Integers stay indices through slices and reshapes; what an operation makes of floats is not known.
                 waiting.extend((here, (t.call, t.output)) for t in call.outputs)
             else:  # TimeDistributed(Embedding) and the like
                 held = [trace.layers[i] for i in layer.sublayers if trace.graph.layers[i].type == "Embedding"]
