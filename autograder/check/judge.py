@@ -123,8 +123,8 @@ def sharing(measured: Measurement, parameters: int) -> Verdict:
     look = ""
     if measured["shared"] < parameters and measured["lookalikes"]:
         look = (
-            f"equal shapes are not enough: {', '.join(measured['lookalikes'])} are variables of their own "
-            f"in '{first}' and in '{second}'"
+            f"equal shapes are not enough: '{first}' has variables of its own where '{second}' has others, "
+            f"such as {', '.join(measured['lookalikes'])}"
         )
     return Verdict(
         measured["shared"] == parameters,
@@ -187,7 +187,7 @@ def output_shape(measured: Measurement, claim: Sequence[int | None]) -> Verdict:
     return Verdict(
         found == [tuple(claim)],
         f"output shape {tuple(claim)}",
-        " and ".join(str(shape) for shape in found) or "no outputs",
+        " and ".join(str(shape) for shape in found) or "no recorded outputs (a subclassed model has none)",
         f"the outputs of model '{measured['model']}'",
     )
 

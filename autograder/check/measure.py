@@ -148,7 +148,7 @@ def sharing(first: Any, second: Any) -> Measurement:
         "second": str(second.name),
         "shared": sum(int(np.prod(held[0][key].shape)) for key in common),
         "lookalikes": [
-            f"{v.name.removesuffix(':0')} {tuple(v.shape)}" for v in own[1] if tuple(v.shape) in shapes[0]
+            f"{v.name.removesuffix(':0')} {tuple(v.shape)}" for v in own[0] if tuple(v.shape) in shapes[1]
         ][:4],
     }
 

@@ -178,7 +178,8 @@ class Graph:
     @property
     def known(self) -> bool:
         """Whether all variables exist, so that the counts are known."""
-        return self.built and all(layer.built for layer in self.layers)
+        # A subclassed model that was never called has all its variables if its layers have theirs.
+        return all(layer.built for layer in self.layers) if self.layers else self.built
 
     @property
     def parameters(self) -> Parameters:
