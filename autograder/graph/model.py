@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Literal
 
@@ -217,7 +218,15 @@ class Graph:
 
     def owners(self, variable: Variable) -> tuple[Layer, ...]:
         """The layers that own a variable themselves: several where weights are tied, none for a loose one."""
-        return tuple(layer for layer in self.layers if variable.index in layer.variables)
+        return tuple(self.layers[index] for index in self._owners.get(variable.index, ()))
+
+    @cached_property
+    def _owners(self) -> dict[int, list[int]]:
+        owners: dict[int, list[int]] = {}
+        for layer in self.layers:
+            for variable in layer.variables:
+                owners.setdefault(variable, []).append(layer.index)
+        return owners
 
     def flows(self) -> Iterator[tuple[Layer | None, Flow]]:
         """Every flow at any depth, the outermost first (with None for its layer)."""

@@ -1,0 +1,1 @@
+"""Measurements of cost, each a module that prints a table: `uv run python -m tests.benchmarks.understand`."""
