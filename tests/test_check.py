@@ -205,3 +205,33 @@ def test_judging_loads_no_tensorflow():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["True", "False", "False"]
+
+
+def test_parts_of_the_points(capsys):
+    """One claim of two earns its part, and the message of the other is shown."""
+    model = models.nobody_added_it()["model"]
+    parts = check.Parts()
+    with parts(2):
+        check.parameters(model, trainable=60)
+    with parts(4):
+        check.parameters(model, frozen=60)
+    assert parts.score() == 2
+    shown = capsys.readouterr().out
+    assert shown.startswith("2 of 6 points")
+    assert "60 frozen parameters" in shown
+
+
+def test_all_parts_and_no_part():
+    """All claims give None, as any check does; none raises with every message, an error of the code among them."""
+    parts = check.Parts()
+    with parts(3):
+        check.equal(1, 1, "one")
+    assert parts.score() is None
+    parts = check.Parts()
+    with parts(1):
+        check.equal(1, 2, "the first")
+    with parts(2):
+        _ = 1 / 0
+    text = message(parts.score)
+    assert "the first" in text
+    assert "ZeroDivisionError" in text

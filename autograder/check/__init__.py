@@ -15,9 +15,11 @@ from typing import Any
 
 from autograder.check import judge
 from autograder.check.judge import CheckFailed
+from autograder.check.parts import Parts
 
 __all__ = [
     "CheckFailed",
+    "Parts",
     "calls",
     "contains",
     "equal",
