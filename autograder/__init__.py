@@ -34,5 +34,15 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(ipython: Any) -> None:
+    """`%load_ext autograder`: errors that come up while a model is built are explained under the traceback."""
+    import_module("autograder.building").load_ipython_extension(ipython)
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    """`%unload_ext autograder`: errors are left alone again."""
+    import_module("autograder.building").unload_ipython_extension(ipython)
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)
