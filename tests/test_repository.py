@@ -164,7 +164,7 @@ def test_only_the_readers_of_keras_read_private_names() -> None:
         if path not in readers | grading
         for line, name in private_reads(path.read_text("utf-8"))
     ]
-    assert not found, "move these into graph/trace.py or graph/keras2.py:\n" + "\n".join(found)
+    assert not found, "move these into graph/trace.py or graph/keras2*.py:\n" + "\n".join(found)
 
 
 def test_the_readers_of_keras_do_read_private_names() -> None:
