@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import time
@@ -168,6 +169,68 @@ def grade(
         _show(results, found, handed_in, seconds)
     if any(result.status == "needs-person" for result in results):
         raise typer.Exit(1)
+
+
+@app.command(
+    epilog="Examples: autograder explain my_model.py; autograder explain my_model.py:encoder --draw encoder.svg; "
+    "autograder explain my_model.keras --json"
+)
+def explain(
+    target: Annotated[
+        str, typer.Argument(metavar="FILE", help="FILE.py, FILE.py:NAME, FILE.keras or FILE.h5.")
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document, and nothing else.")
+    ] = False,
+    drawing: Annotated[
+        Path | None,
+        typer.Option("--draw", metavar="FILE", help="Draw the model's graph into FILE.png or FILE.svg."),
+    ] = None,
+) -> None:
+    """Say which parameters of a model are trained, which are not, and why.
+
+    A Python file is run, except what stands under `if __name__ == "__main__":`. NAME is what the model is
+    called in it, needed where there are several. What the file prints goes to standard error. The exit status
+    is 1 where something is likely to be wrong with the model.
+    """
+    from autograder import modelfile, terminal
+
+    # Both are read at the first import of TensorFlow and of matplotlib, which may be in the file.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    out = terminal.keep_stdout()
+    try:
+        modelfile.find(target)
+        if drawing is not None:
+            _check_picture(drawing)
+        loaded = modelfile.load(target)
+    except modelfile.ModelFileError as error:
+        _wrong_usage(error)
+    from autograder.explain import explain as report_on
+
+    report = report_on(loaded.model, loaded.namespace)
+    if drawing is not None:
+        from autograder.graph.draw import draw
+
+        draw(loaded.model).savefig(drawing)
+    if as_json:
+        out.write(json.dumps(report.to_dict(), indent=1) + "\n")
+    else:
+        terminal.show(report, out, note=loaded.note)
+    out.flush()
+    if any(finding.accuses for finding in report.findings):
+        raise typer.Exit(1)
+
+
+def _check_picture(path: Path) -> None:
+    """Say at once, and not after minutes, that a picture cannot be written."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kinds = FigureCanvasBase.filetypes
+    if path.suffix.lower().removeprefix(".") not in kinds:
+        _wrong_usage(f"{path}: a picture's name ends in .png or .svg (also: {', '.join(sorted(kinds))})")
+    if not os.access(path if path.exists() else path.parent, os.W_OK) or path.is_dir():
+        _wrong_usage(f"{path} cannot be written: no such folder, or no right to write there")
 
 
 def _with_progress(results: Iterator[Result], total: int) -> list[Result]:
