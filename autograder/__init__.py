@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from autograder import check as check
-    from autograder.explain import explain as explain
+    from autograder.findings import explain as explain
     from autograder.graph.draw import draw as draw
     from autograder.graph.trace import trace as trace
 
 _HOME = {
     "trace": "autograder.graph.trace",
-    "explain": "autograder.explain",
+    "explain": "autograder.findings",
     "draw": "autograder.graph.draw",
 }
 
@@ -28,10 +28,7 @@ def __getattr__(name: str) -> Any:
         return import_module("autograder.check")
     if name not in _HOME:
         raise AttributeError(f"module 'autograder' has no attribute '{name}'")
-    value = getattr(import_module(_HOME[name]), name)
-    # Kept, because importing the module `autograder.explain` has just put the module under that name.
-    globals()[name] = value
-    return value
+    return getattr(import_module(_HOME[name]), name)
 
 
 def load_ipython_extension(ipython: Any) -> None:

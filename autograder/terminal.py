@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from autograder.explain import Finding, Report
+    from autograder.findings import Finding, Report
 
 
 _WIDEST = 100

@@ -199,7 +199,7 @@ def untracked_subgraph() -> Namespace:
     inputs = Input((11,), name="inputs")
     variable = tf.Variable([[1.0]])
     dense_softmax = layers.Dense(11, activation="softmax", name="denseSoftmax")
-    model = Model(inputs, layers.multiply([inputs, dense_softmax(variable)]))
+    model = Model(inputs, layers.multiply([inputs, dense_softmax(variable)], name="multiply"))
     return locals()
 
 

@@ -137,7 +137,7 @@ def equal_outputs(
     Raises:
         CheckFailed: the shapes or the values differ, or the learner's does not run.
     """
-    _require(judge.equal_outputs(_measure().equal_outputs(found, expected, inputs), tolerance))
+    _require(judge.equal_outputs(_measure().equal_outputs(found, expected, inputs), tolerance), found)
 
 
 def output_shape(model: Any, shape: Sequence[int | None]) -> None:

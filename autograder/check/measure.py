@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from autograder.check.judge import Measurement
-from autograder.explain import explain
+from autograder.findings import explain
 from autograder.graph import keras2 as keras
 from autograder.graph.gradient import ProbeError, probe
 from autograder.graph.model import Variable
@@ -190,10 +190,7 @@ def equal_outputs(found: Any, expected: Any, inputs: tuple[Any, ...]) -> Measure
     try:
         mine = np.asarray(found(*inputs))
     except Exception as error:
-        lines = str(error).strip().splitlines()
-        return problem(
-            "a model that runs on the inputs", f"{type(error).__name__}: {lines[0] if lines else ''}"
-        )
+        return problem("a model that runs on the inputs", keras.reason_of(error))
     target = np.asarray(expected(*inputs))
     difference = 0.0
     if mine.shape == target.shape and target.size:

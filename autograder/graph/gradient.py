@@ -82,12 +82,7 @@ def probe(trace: Trace, *, loss: Any = None, data: Any = None) -> Probe:
                 inputs, targets = (make_inputs(trace) if data is None else data), None
             return _step(trace, kept, inputs, targets, loss)
         except Exception as error:
-            lines = str(error).strip().splitlines()
-            raise ProbeError(
-                f"Model '{trace.graph.name}' could not be run for a probe step "
-                f"({type(error).__name__}: {lines[0] if lines else ''}). "
-                "Hand in data that it takes, and the loss: data=(inputs, targets), loss=…."
-            ) from error
+            raise ProbeError(f"Model '{trace.graph.name}' does not run: {keras.reason_of(error)}") from error
         finally:
             kept.restore()
 

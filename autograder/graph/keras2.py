@@ -72,6 +72,14 @@ def operation_name(layer: Any) -> str:
     return f"tf.{symbol}"
 
 
+def reason_of(error: BaseException) -> str:
+    """What an error says in one line. Keras' first line names the layer, and the reason stands below it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("Exception encountered when calling"):
+        lines = lines[1:]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
 def inputs_and_outputs(model: Any) -> tuple[list[Any], list[Any]] | None:
     """The Keras tensors at both ends of a model's graph, or None where Keras has recorded no graph."""
     if not getattr(model, "_is_graph_network", False) or model.outputs is None:

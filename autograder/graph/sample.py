@@ -31,8 +31,7 @@ def make_inputs(trace: Trace, rows: int = ROWS) -> list[np.ndarray[Any, Any]]:
     flow = trace.graph.flow
     if flow is None:
         raise ValueError(
-            f"Model '{trace.graph.name}' has no recorded inputs, so no data can be made for it. "
-            "Hand some in: data=inputs."
+            f"Model '{trace.graph.name}' has no recorded inputs, so no data can be made for it. Hand some in."
         )
     random = np.random.default_rng(0)
     arrays = []
@@ -42,7 +41,7 @@ def make_inputs(trace: Trace, rows: int = ROWS) -> list[np.ndarray[Any, Any]]:
         )
         kind = np.dtype(tensor.dtype if tensor.dtype != "bfloat16" else "float32").kind
         if tensor.dtype == "string":
-            raise ValueError(f"Model '{trace.graph.name}' takes strings. Hand some in: data=inputs.")
+            raise ValueError(f"Model '{trace.graph.name}' takes strings. Hand some in.")
         if kind == "b":
             arrays.append(np.ones(shape, bool))
         elif kind in "iu":
