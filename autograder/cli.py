@@ -206,7 +206,7 @@ def explain(
         loaded = modelfile.load(target)
     except modelfile.ModelFileError as error:
         _wrong_usage(error)
-    from autograder.explain import explain as report_on
+    from autograder.findings import explain as report_on
 
     report = report_on(loaded.model, loaded.namespace)
     if drawing is not None:
