@@ -169,7 +169,7 @@ class _Reader:
         """Close the answer that is open, if there is one."""
         if self.open is None:
             return
-        self.line = self.opened
+        here, self.line = self.line, self.opened
         name = self.open["name"]
         if "code" not in self.open:
             self.fail(f"'{name}' has no block of code")
@@ -180,7 +180,7 @@ class _Reader:
         if any(other.exercise == self.exercise and other.name == name for other in self.answers):
             self.fail(f"the exercise '{self.exercise}' has two answers called '{name}'")
         self.answers.append(Answer(unit=self.path.stem, exercise=self.exercise, **self.open))
-        self.open = None
+        self.open, self.line = None, here
 
     def fail(self, message: str) -> NoReturn:
         raise AnswersError(f"{self.path}:{self.line}: {message}")

@@ -96,13 +96,15 @@ def lab(
         typer.echo(f"  you changed {yours}; the course's newer version lies beside it: {newer}")
     if prepare_only:
         return
-    notebook = f"{first}/{first}.ipynb"
-    jupyter = workspace.server(folder, notebook, port=port, browser=not no_browser)
-    if port is not None and jupyter.port != port:
-        typer.echo(f"Port {port} is in use; JupyterLab took {jupyter.port}.")
-    typer.echo(f"JupyterLab is at {jupyter.display_url.split()[0]}\nCtrl-C stops it.")
+
+    def announce(address: str, taken: int) -> None:
+        if port is not None and taken != port:
+            typer.echo(f"Port {port} is in use; JupyterLab took {taken}.")
+        typer.echo(f"JupyterLab is at {address}\nCtrl-C stops it.")
+        sys.stdout.flush()
+
     sys.stdout.flush()
-    jupyter.start()
+    workspace.serve(folder, f"{first}/{first}.ipynb", announce, port=port, browser=not no_browser)
 
 
 @app.command(
@@ -238,9 +240,12 @@ def _with_progress(results: Iterator[Result], total: int) -> list[Result]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return list(results)
     columns = (TextColumn("Grading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     done = []
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=total)
         for result in results:
             done.append(result)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from urllib.parse import quote
 
 from autograder.grading.course import Course
 
 _MANIFEST = ".autograder.json"
 """In the learner's folder: for each file the digest of what was laid down there last."""
+
+_INSTRUCTORS_TOOLS = ("formgrader", "course_list", "assignment_list")
 
 
 class WorkspaceError(Exception):
@@ -71,12 +73,20 @@ def lay(course: Course, folder: Path) -> Laid:
     return laid
 
 
-def server(folder: Path, notebook: str, *, port: int | None = None, browser: bool = True) -> Any:
-    """A JupyterLab server on a folder, bound to its port; `start()` serves until it is interrupted.
+def serve(
+    folder: Path,
+    notebook: str,
+    announce: Callable[[str, int], None],
+    *,
+    port: int | None = None,
+    browser: bool = True,
+) -> None:
+    """Serve JupyterLab on a folder until it is interrupted.
 
     Args:
         folder: the only folder that JupyterLab shows.
         notebook: the notebook that it opens first, as a path relative to the folder.
+        announce: called with address and port as soon as the server answers there.
         port: the first port to try; another one is taken where it is in use.
         browser: whether to open the address in the user's browser.
     """
@@ -87,16 +97,25 @@ def server(folder: Path, notebook: str, *, port: int | None = None, browser: boo
     arguments = [
         f"--ServerApp.root_dir={folder}",
         f"--LabApp.default_url=/lab/tree/{quote(notebook)}",
-        "--JupyterApp.answer_yes=True",  # Ctrl-C stops at once
         "--Application.log_level=WARN",
     ]
+    # nbgrader's tools for instructors have no course to work on in a learner's folder.
+    tools = {f"nbgrader.server_extensions.{name}": False for name in _INSTRUCTORS_TOOLS}
+    arguments.append(f"--ServerApp.jpserver_extensions={tools}")
     if port is not None:
         arguments.append(f"--ServerApp.port={port}")
     if not browser:
         arguments.append("--ServerApp.open_browser=False")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         arguments.append("--ServerApp.allow_root=True")
-    return LabApp.initialize_server(argv=arguments)
+    jupyter = LabApp.initialize_server(argv=arguments)
+    # It says the same once more, for a port that it may not get.
+    jupyter.log.addFilter(lambda record: "To access the server" not in record.getMessage())
+    # Ctrl-C stops it and its kernels without a question, as a termination does.
+    signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))
+    # Comes after the callback that binds the port.
+    jupyter.io_loop.add_callback(lambda: announce(jupyter.display_url.split()[0], jupyter.port))
+    jupyter.start()
 
 
 def _lay_file(name: Path, content: bytes, folder: Path, manifest: dict[str, str], laid: Laid) -> None:

@@ -66,6 +66,10 @@ def find(course: Course, units: Sequence[str] = (), students: Sequence[str] = ()
             else:
                 continue
             found.append(Submission(student, unit, wrong))
+    if not units and not students:
+        for path in sorted(course.submitted.glob("*.ipynb")):
+            wrong = f"{path.name} lies beside the students' folders: move it to submitted/STUDENT/UNIT/"
+            found.append(Submission("?", path.stem, wrong))
     return found
 
 

@@ -60,7 +60,7 @@ class Course:
     @property
     def students(self) -> list[str]:
         """Names of those who handed something in."""
-        return sorted({path.parent.name for path in self.submitted.glob("*/*") if path.is_dir()})
+        return sorted({path.parent.name for path in self.submitted.glob("*/*")})
 
     @property
     def source(self) -> Path:

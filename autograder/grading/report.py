@@ -49,7 +49,9 @@ def read(course: Course, unit: str, student: str) -> Result:
     score, maximum, manual = _gradebook(course, unit, student)
     notebook = nbformat.read(course.autograded / student / unit / f"{unit}.ipynb", as_version=4)
     repairs = notebook.metadata.get("autograder", {}).get("repairs", [])
-    doubts = [*_doubts(notebook), *(f"{cell}: to be marked by a person" for cell in manual)]
+    doubts = _doubts(notebook)
+    known = {doubt.split(":")[0] for doubt in doubts}
+    doubts += [f"{cell}: to be marked by a person" for cell in manual if cell not in known]
     status: Status = "needs-person" if doubts else "repaired" if repairs else "graded"
     return Result(student, unit, score, maximum, status, (*doubts, *repairs, *lost_points(notebook)))
 
