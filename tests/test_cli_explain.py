@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -86,6 +87,17 @@ def test_a_saved_model(run, tmp_path):
     done = run("right.keras", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["parameters"]["trained"] == 15
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_the_picture(run, tmp_path, suffix):
+    """It is written where it was asked for, in the format that its name says."""
+    assert run("right.py", "--draw", f"model.{suffix}").returncode == 0
+    picture = tmp_path / f"model.{suffix}"
+    if suffix == "png":
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    else:
+        assert ElementTree.parse(picture).getroot().tag.endswith("svg")
 
 
 @pytest.mark.parametrize(
