@@ -211,15 +211,18 @@ def explain(
     from autograder.findings import explain as report_on
 
     report = report_on(loaded.model, loaded.namespace)
-    if drawing is not None:
-        from autograder.graph.draw import draw
-
-        draw(loaded.model).savefig(drawing)
     if as_json:
         out.write(json.dumps(report.to_dict(), indent=1) + "\n")
     else:
         terminal.show(report, out, note=loaded.note)
     out.flush()
+    if drawing is not None:
+        from autograder.graph.draw import draw
+
+        try:
+            draw(loaded.model).savefig(drawing)
+        except (OSError, ValueError) as error:
+            _wrong_usage(f"there is no picture: {error}")
     if any(finding.accuses for finding in report.findings):
         raise typer.Exit(1)
 
