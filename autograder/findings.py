@@ -178,7 +178,7 @@ def explain(
         except ProbeError as error:
             if data is not None or loss is not None:
                 raise
-            note = f"Gradients were not probed. {error} To probe it on data of your own: explain(model, data=inputs)."
+            note = f"Gradients were not probed. {error}"
     finder = _Finder(trace, probed, namespace or {}, suspicious)
     trained = None
     if probed:

@@ -235,3 +235,18 @@ def test_all_parts_and_no_part():
     text = message(parts.score)
     assert "the first" in text
     assert "ZeroDivisionError" in text
+
+
+def test_a_frozen_layer_is_named_where_parameters_are_missed():
+    """What is switched off is no fault, but it is a cause."""
+    assert "`norm` (6 parameters) is switched off" in message(
+        check.parameters, models.batch_normalization(frozen=True)["model"], trainable=22
+    )
+
+
+def test_prediction_says_where_to_look():
+    """The default sends the learner to the code below; a cell without such code says something else."""
+    assert "Run the code below" in message(check.prediction, 1, 2, "x")
+    assert message(check.prediction, 1, 2, "x", look="Read the report again.").endswith(
+        "Read the report again."
+    )

@@ -175,3 +175,42 @@ def test_random_models_are_left_as_they_were(batch):
         for index in probed.moved:
             assert trace.graph.variables[index].role == "trainable", seed
             assert probed.reach[index] == "nonzero", seed
+
+
+def test_floats_given_to_a_layer_that_holds_an_embedding_stay_floats():
+    """An Embedding inside a layer of one's own need not look up that layer's input."""
+
+    class Owner(layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.table = layers.Embedding(1, 1)
+
+        def call(self, x):
+            return self.table(tf.zeros_like(x[:, 0], tf.int32))
+
+    x = Input((3,))
+    (made,) = make_inputs(read(Model(x, x * layers.Dense(3)(Owner()(x)))))
+    assert np.any(made < 0)
+
+
+def test_a_model_for_use_is_not_trained():
+    """Where the outputs are integers there is no loss to differentiate, and the error says so."""
+    x = Input((3,))
+    with pytest.raises(ProbeError, match="to be used, not trained"):
+        probe(read(Model(x, tf.argmax(layers.Dense(3)(x), axis=-1))))
+
+
+def test_variables_made_in_call_are_named_and_dropped():
+    """A layer that makes a weight in its call is named, and has afterwards no more weights than before."""
+
+    class Careless(layers.Layer):
+        def call(self, x):
+            return x * self.add_weight("careless", (1,), initializer="ones")
+
+    x = Input((3,))
+    careless = Careless(name="careless")
+    model = Model(x, careless(x))
+    before = len(model.weights)
+    with pytest.raises(ProbeError, match="layer 'careless' makes new variables each time"):
+        probe(read(model))
+    assert len(model.weights) == before

@@ -163,7 +163,9 @@ def equal(found: Any, expected: Any, what: str) -> None:
     _require(judge.equal(_measure().value(found, expected), expected, what))
 
 
-def prediction(answer: Any, actual: Any, what: str, *, implies: Mapping[Any, str] | None = None) -> None:
+def prediction(
+    answer: Any, actual: Any, what: str, *, implies: Mapping[Any, str] | None = None, look: str = ""
+) -> None:
     """A learner's guess is what really happens; the message never tells what that is.
 
     Args:
@@ -171,11 +173,13 @@ def prediction(answer: Any, actual: Any, what: str, *, implies: Mapping[Any, str
         actual: the truth, measured in the test cell on a live model, so that no answer is stored.
         what: what was to be predicted, in words.
         implies: for a wrong guess, one sentence on what it would mean.
+        look: what to do after a wrong guess; by default to run the code below and look at its picture.
 
     Raises:
         CheckFailed: the guess is wrong, or there is none yet.
     """
-    _require(judge.prediction(_measure().value(answer, actual), actual, what, dict(implies or {})))
+    measured = _measure().value(answer, actual)
+    _require(judge.prediction(measured, actual, what, dict(implies or {}), look))
 
 
 def _measure() -> ModuleType:

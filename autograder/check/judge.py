@@ -209,19 +209,23 @@ def equal(measured: Measurement, expected: Any, what: str, *, tell: bool = True)
 
 
 def prediction(
-    measured: Measurement, actual: Any, what: str, implies: dict[Any, str] | None = None
+    measured: Measurement,
+    actual: Any,
+    what: str,
+    implies: dict[Any, str] | None = None,
+    look: str = "",
 ) -> Verdict:
     """Was the guess right? Where it was not, the message says what the guess would mean, never the answer."""
     if (trouble := problem(measured)) is not None:
         return trouble
     answer = measured["value"]
     meaning = next((text for guess, text in (implies or {}).items() if _same(answer, guess)), "")
-    look = f"{meaning} " if meaning else ""
+    go_on = look or "Run the code below, look at its picture, then come back and change your prediction."
     return Verdict(
         _same(answer, actual),
         what,
         f"{answer!r}, which is not what happens",
-        f"{look}Run the code below, look at its picture, then come back and change your prediction.",
+        f"{meaning} {go_on}".strip(),
     )
 
 

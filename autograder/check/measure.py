@@ -41,7 +41,7 @@ def what(value: Any) -> str:
 
 
 def causes(model: Any, *others: Any) -> str:
-    """What accuses itself in a model that failed a check, in one sentence each.
+    """What may have made a model fail a check, in one sentence each.
 
     Args:
         model: the model; for anything else there is nothing to say.
@@ -51,7 +51,8 @@ def causes(model: Any, *others: Any) -> str:
         report = explain(model, {f"layer{i}": other for i, other in enumerate(others)}, suspicious=True)
     except (TypeError, ValueError):
         return ""
-    return " ".join(finding.why for finding in report.findings[:3] if finding.accuses)
+    telling = [finding.why for finding in report.findings if finding.accuses or finding.kind == "frozen"]
+    return " ".join([*telling[:3], report.note])
 
 
 def _trace(model: Any) -> Trace | Measurement:

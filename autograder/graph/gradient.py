@@ -72,6 +72,7 @@ def probe(trace: Trace, *, loss: Any = None, data: Any = None) -> Probe:
         ProbeError: the model has no recorded inputs and no data were given, or it fails on the data.
     """
     model = trace.model
+    before = keras.variable_lists(trace.layers)
     kept = _Kept()
     kept.keep([*trace.variables, *model.variables])
     with keras.unchanged_random_state(trace.layers):
@@ -85,6 +86,7 @@ def probe(trace: Trace, *, loss: Any = None, data: Any = None) -> Probe:
             raise ProbeError(f"Model '{trace.graph.name}' does not run: {keras.reason_of(error)}") from error
         finally:
             kept.restore()
+            keras.drop_new_variables(before)
 
 
 class _Kept:
@@ -132,6 +134,7 @@ def _step(trace: Trace, kept: _Kept, inputs: Any, targets: Any, loss: Any) -> Pr
             if variable.dtype.is_floating:
                 tape.watch(variable)
         run = _Forward(trace, tape, kept).run(inputs)
+        _forbid_new_variables(trace)
         value, words = _loss(trace.model, run.outputs, targets, loss)
     reach = tuple(_reach(gradient) for gradient in tape.gradient(value, list(trace.variables)))
     reached_calls, cuts, cut_by = _cuts(trace, run, tape, value, reach)
@@ -151,6 +154,21 @@ def _step(trace: Trace, kept: _Kept, inputs: Any, targets: Any, loss: Any) -> Pr
         if not np.array_equal(old.numpy(), variable.numpy())
     )
     return Probe(words, reach, cut_by, moved, reached_calls, cuts, tuple(run.untracked))
+
+
+def _forbid_new_variables(trace: Trace) -> None:
+    """A layer that makes variables in its `call` makes new ones each time, and none of them is trained for long.
+
+    Raises:
+        ValueError: a layer did; the message names it.
+    """
+    known = {id(variable) for variable in trace.variables}
+    for layer in trace.layers:
+        new = [variable for variable in keras.own_variables_of(layer) if id(variable) not in known]
+        if new:
+            raise ValueError(
+                f"layer '{layer.name}' makes new variables each time it is called; make them in __init__ or build"
+            )
 
 
 class _Forward:
@@ -307,6 +325,8 @@ def _loss(model: Any, outputs: list[Any], targets: Any, loss: Any) -> tuple[Any,
     """The loss on the outputs, the regularizers' part of it included."""
     chosen = loss if loss is not None else keras.compiled_loss(model)
     if chosen is None:
+        if not any(output.dtype.is_floating for output in outputs):
+            raise ValueError("its outputs are no floating-point numbers: it is there to be used, not trained")
         random = np.random.default_rng(1)
         value = tf.zeros([])
         for output in outputs:

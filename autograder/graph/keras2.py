@@ -129,6 +129,18 @@ def own_variables_of(layer: Any) -> list[Any]:
     return [*layer._trainable_weights, *layer._non_trainable_weights, *held]
 
 
+def variable_lists(layers: Iterable[Any]) -> list[tuple[list[Any], int]]:
+    """The lists in which layers keep their own variables, with the present length of each."""
+    kept = (own for layer in layers for own in (layer._trainable_weights, layer._non_trainable_weights))
+    return [(own, len(own)) for own in kept]
+
+
+def drop_new_variables(lists: list[tuple[list[Any], int]]) -> None:
+    """Take out what was added to the lists of `variable_lists` since."""
+    for own, length in lists:
+        del own[length:]
+
+
 def variables_of(layer: Any) -> list[Any]:
     """The distinct variables that a layer or model tracks; none before a model is built."""
     try:

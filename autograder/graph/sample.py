@@ -90,7 +90,8 @@ def _range(trace: Trace, flow: Flow, tensor: Tensor) -> tuple[int, int]:
             elif not layer.variables and not layer.sublayers and not tensor.dtype.startswith("float"):
                 # Integers stay indices through slices and reshapes; what an operation makes of floats is not known.
                 waiting.extend((here, (t.call, t.output)) for t in call.outputs)
-            else:  # TimeDistributed(Embedding) and the like
+            elif layer.type == "TimeDistributed" or not tensor.dtype.startswith("float"):
+                # What a layer of the user's own does with floats is not known, even if it holds an Embedding.
                 held = [trace.layers[i] for i in layer.sublayers if trace.graph.layers[i].type == "Embedding"]
                 sizes.extend(int(embedding.input_dim) for embedding in held)
     return (low, min(sizes)) if sizes else (0, 0)
