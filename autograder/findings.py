@@ -261,18 +261,7 @@ class _Finder:
         for variable, where in self._baked_variables():
             if id(variable) not in seen:
                 seen.add(id(variable))
-                parameters = int(np.prod(variable.shape))
-                yield Finding(
-                    "untracked-variable",
-                    str(variable.name),
-                    "Variable",
-                    tuple(variable.shape.as_list()),
-                    parameters,
-                    where,
-                    f"`{variable.name}` ({_count(parameters)}) was read once, while the model was built, and "
-                    f"`{where}` holds its value as a constant; no layer of the model owns it.",
-                    "Let a layer own it: make it with `add_weight` in a layer of your own.",
-                )
+                yield self._untracked_finding(variable, where, baked=True)
 
     def _baked_variables(self) -> Iterator[tuple[Any, str]]:
         """Loose variables of the namespace whose value stands as a constant in the graph.
@@ -299,24 +288,27 @@ class _Finder:
                         if constant.dtype.startswith(("float", "bfloat", "complex")) and constant.digest:
                             yield call, constant, live
 
-    def _untracked_finding(self, variable: Any, where: str) -> Finding:
+    def _untracked_finding(self, variable: Any, where: str, *, baked: bool = False) -> Finding:
         owner = self._owner(variable, where)
-        of = f" of layer `{owner.name}`" if owner is not None else ""
         parameters = int(np.prod(variable.shape))
+        what = f"`{variable.name}`{f' of layer `{owner.name}`' if owner is not None else ''} ({_count(parameters)})"
+        if baked:
+            why = (
+                f"{what} was read once, while the model was built, and `{where}` holds its value as a constant; "
+                "no layer of the model owns it."
+            )
+        else:
+            why = (
+                f"{what} is used in `{where}`, but no layer of the model owns it, so training never changes it "
+                "and saving leaves it out."
+            )
         if owner is None:
             fix = "Let a layer own it: make it with `add_weight` in a layer of your own."
         else:
             fix = f"Call `{owner.name}` on a Keras tensor, or make it an attribute of a layer of your own."
+        shape = tuple(variable.shape.as_list())
         return Finding(
-            "untracked-variable",
-            str(variable.name),
-            "Variable",
-            tuple(variable.shape.as_list()),
-            parameters,
-            where,
-            f"`{variable.name}`{of} ({_count(parameters)}) is used in `{where}`, but no layer of the model owns "
-            "it, so training never changes it and saving leaves it out.",
-            fix,
+            "untracked-variable", str(variable.name), "Variable", shape, parameters, where, why, fix
         )
 
     def _owner(self, variable: Any, where: str) -> Any:
