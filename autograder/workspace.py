@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import quote
 
 from autograder.grading.course import Course
@@ -18,7 +19,7 @@ from autograder.grading.course import Course
 _MANIFEST = ".autograder.json"
 """In the learner's folder: for each file the digest of what was laid down there last."""
 
-_INSTRUCTORS_TOOLS = ("formgrader", "course_list", "assignment_list")
+_NBGRADERS_TOOLS = ("formgrader", "course_list", "assignment_list", "validate_assignment")
 
 
 class WorkspaceError(Exception):
@@ -98,9 +99,12 @@ def serve(
         f"--ServerApp.root_dir={folder}",
         f"--LabApp.default_url=/lab/tree/{quote(notebook)}",
         "--Application.log_level=WARN",
+        # What it would fetch from elsewhere has nothing to do with the course.
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
-    # nbgrader's tools for instructors have no course to work on in a learner's folder.
-    tools = {f"nbgrader.server_extensions.{name}": False for name in _INSTRUCTORS_TOOLS}
+    # nbgrader's tools are for instructors: there is no course to work on in a learner's folder.
+    tools = {f"nbgrader.server_extensions.{name}": False for name in _NBGRADERS_TOOLS}
     arguments.append(f"--ServerApp.jpserver_extensions={tools}")
     if port is not None:
         arguments.append(f"--ServerApp.port={port}")
@@ -109,6 +113,7 @@ def serve(
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         arguments.append("--ServerApp.allow_root=True")
     jupyter = LabApp.initialize_server(argv=arguments)
+    jupyter.web_app.settings["page_config_hook"] = _without_extras
     # It says the same once more, for a port that it may not get.
     jupyter.log.addFilter(lambda record: "To access the server" not in record.getMessage())
     # Ctrl-C stops it and its kernels without a question, as a termination does.
@@ -118,10 +123,17 @@ def serve(
     jupyter.start()
 
 
+def _without_extras(handler: object, page: dict[str, Any]) -> dict[str, Any]:
+    """JupyterLab's page without the buttons of nbgrader's tools and the question about news."""
+    extras = ["@jupyter/nbgrader", "@jupyterlab/apputils-extension:announcements"]
+    page["disabledExtensions"] = [*page.get("disabledExtensions", ()), *extras]
+    return page
+
+
 def _lay_file(name: Path, content: bytes, folder: Path, manifest: dict[str, str], laid: Laid) -> None:
-    key, digest = name.as_posix(), _digest(content)
+    key, digest = name.as_posix(), _digest(name, content)
     target = folder / name
-    present = _digest(target.read_bytes()) if target.is_file() else None
+    present = _digest(name, target.read_bytes()) if target.is_file() else None
     if present is None:
         _write(target, content)
         laid.new.append(key)
@@ -138,7 +150,7 @@ def _lay_file(name: Path, content: bytes, folder: Path, manifest: dict[str, str]
                 other
                 for other in _names_beside(name)
                 if not (folder / other).exists()
-                or _digest((folder / other).read_bytes()) in (digest, manifest.get(other.as_posix()))
+                or _digest(other, (folder / other).read_bytes()) in (digest, manifest.get(other.as_posix()))
             )
             _write(folder / beside, content)
             manifest[beside.as_posix()] = digest
@@ -169,5 +181,15 @@ def _write(path: Path, content: bytes) -> None:
     part.replace(path)
 
 
-def _digest(content: bytes) -> str:
+def _digest(name: Path, content: bytes) -> str:
+    """A digest of what a learner can see in a file.
+
+    JupyterLab rewrites a notebook that is merely opened: the kernel's name and version go into its metadata.
+    """
+    if name.suffix == ".ipynb":
+        try:
+            cells = json.loads(content)["cells"]
+            content = json.dumps(cells, sort_keys=True).encode()
+        except (ValueError, KeyError, TypeError):
+            pass  # no notebook any more, so changed
     return hashlib.sha256(content).hexdigest()

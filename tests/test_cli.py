@@ -21,7 +21,9 @@ from urllib.request import Request, urlopen
 import nbformat
 import pytest
 from conftest import hand_in, make_course
+from nbgrader.api import Gradebook
 
+from autograder.grading import batch
 from autograder.grading.course import Course
 
 UNIT = "01-first"
@@ -228,15 +230,10 @@ def test_nbgraders_own_commands(course: Course):
         result = run("nbgrader", command, UNIT, cwd=course.root)
         assert result.returncode == 0, result.stderr
     assert "no answer yet" in (course.root / "release" / UNIT / f"{UNIT}.ipynb").read_text()
-    document = json.loads(run("autograder", "grade", "--json", cwd=course.root).stdout)
-    ours = {row["student"]: row["score"] for row in document["submissions"]}
-    result = run("nbgrader", "export", "--to", "grades.csv", cwd=course.root)
-    assert result.returncode == 0, result.stderr
-    rows = [line.split(",") for line in (course.root / "grades.csv").read_text().splitlines()]
-    student, score = rows[0].index("student_id"), rows[0].index("score")
-    assert (
-        {row[student]: float(row[score]) for row in rows[1:]} == ours == {"shout": 20, "nan": 15, "wrong": 12}
-    )
+    expected = {"shout": 20, "nan": 15, "wrong": 12}
+    with Gradebook(f"sqlite:///{course.root / 'gradebook.db'}") as gradebook:
+        assert {name: gradebook.find_submission(UNIT, name).score for name in expected} == expected
+    assert {result.student: result.score for result in batch.grade(course, batch.find(course))} == expected
     feedback = (course.feedback / "wrong" / UNIT / f"{UNIT}.html").read_text()
     assert "secret_number" not in feedback
     assert "the double of another number is 42" in feedback
@@ -277,7 +274,11 @@ def test_lab_serves_the_learners_folder(course: Course):
     with lab(course) as (address, _):
         assert urlsplit(address).path == f"/lab/tree/{UNIT}/{UNIT}.ipynb"
         with urlopen(address, timeout=60) as page:
-            assert page.status == 200
+            config = re.search(
+                r'id="jupyter-config-data"[^>]*>(.*?)</script>', page.read().decode(), re.DOTALL
+            )
+        assert config is not None
+        assert "@jupyter/nbgrader" in json.loads(config[1])["disabledExtensions"]
         assert [entry["name"] for entry in get(api(address, "/api/contents"))["content"]] == [UNIT]
         notebook = get(api(address, f"/api/contents/{UNIT}/{quote(UNIT)}.ipynb"))
         assert "return 2 * x" not in json.dumps(notebook)

@@ -70,6 +70,40 @@ def test_a_pristine_file_is_brought_up_to_date(course: Course, tmp_path: Path):
     assert title(work / NAME) == "# newer"
 
 
+def test_a_notebook_that_was_only_opened_is_pristine(course: Course, tmp_path: Path):
+    """The kernel's version, which JupyterLab writes into every notebook that it opens, is no change."""
+    work = tmp_path / "work"
+    lay(course, work)
+    notebook = nbformat.read(work / NAME, as_version=4)
+    notebook.metadata["language_info"] = {"name": "python", "version": "3.11.99"}
+    notebook.metadata["kernelspec"]["display_name"] = "Python 3 (ipykernel)"
+    nbformat.write(notebook, work / NAME)
+    assert lay(course, work).kept == []
+    publish(course, "# newer")
+    assert lay(course, work).refreshed == [NAME]
+
+
+def test_outputs_are_a_change(course: Course, tmp_path: Path):
+    """What a learner's run gave is the learner's: it is kept as an edit is."""
+    work = tmp_path / "work"
+    lay(course, work)
+    notebook = nbformat.read(work / NAME, as_version=4)
+    notebook.cells[1].execution_count = 1
+    nbformat.write(notebook, work / NAME)
+    publish(course, "# newer")
+    assert lay(course, work).beside == [(NAME, BESIDE)]
+
+
+@pytest.mark.parametrize("content", [b"", b"<<<<<<< HEAD", b"[]", b"\xff"])
+def test_a_spoilt_notebook_is_kept_too(course: Course, tmp_path: Path, content: bytes):
+    """A file that is no notebook any more is the learner's to mend or delete."""
+    work = tmp_path / "work"
+    lay(course, work)
+    (work / NAME).write_bytes(content)
+    assert lay(course, work).kept == [NAME]
+    assert (work / NAME).read_bytes() == content
+
+
 def test_a_changed_file_is_kept(course: Course, tmp_path: Path):
     """Without a newer version nothing at all happens to a changed file."""
     work = tmp_path / "work"
