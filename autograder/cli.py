@@ -78,7 +78,6 @@ def lab(
     """
     from autograder import workspace
     from autograder.grading.course import Course, CourseError
-    from autograder.grading.steps import StepError
 
     try:
         found = Course.find(course)
@@ -86,8 +85,6 @@ def lab(
         laid = workspace.lay(found, folder)
         first = found.units[0]
     except (CourseError, workspace.WorkspaceError) as error:
-        _wrong_usage(error)
-    except StepError as error:
         _wrong_usage(error)
     typer.echo(f"Your work is in {folder}")
     for name in laid.refreshed:
@@ -139,9 +136,7 @@ def grade(
     person.
     """
     from autograder.answers import AnswersError
-    from autograder.grading import batch, report, steps
     from autograder.grading.course import Course, CourseError
-    from autograder.grading.demo import make
 
     started = time.monotonic()
     handed_in: dict[tuple[str, str], str] = {}
@@ -150,23 +145,25 @@ def grade(
         if demo:
             if units or students:
                 _wrong_usage("--demo grades a class of its own: leave out UNIT and --student")
+            from autograder.grading.demo import make
+
             found, handed_in = make(found, Path(mkdtemp(prefix="autograder-demo-")))
+        submissions = found.submissions(units or [], students or [])
+        if not submissions and not as_json:
+            typer.echo(_nothing_handed_in(found.submitted))
+            return
+        from autograder.grading import batch, report, steps
+
         steps.log_to(found.log, verbose=verbose)
-        submissions = batch.find(found, units or [], students or [])
+        results = _with_progress(batch.grade(found, submissions, force=force), len(submissions))
     except (AnswersError, CourseError) as error:
         _wrong_usage(error)
-    except steps.StepError as error:
-        _wrong_usage(error)
-    try:
-        results = _with_progress(batch.grade(found, submissions, force=force), len(submissions))
     except KeyboardInterrupt:
         typer.echo("Stopped. What was graded so far stays; the same command goes on with the rest.", err=True)
         raise typer.Exit(130) from None
     seconds = time.monotonic() - started
     if as_json:
         typer.echo(json.dumps(report.document(results, seconds), indent=1))
-    elif not results:
-        typer.echo(_nothing_handed_in(found.submitted))
     else:
         _show(results, found, handed_in, seconds)
     if any(result.status == "needs-person" for result in results):
@@ -268,8 +265,8 @@ def _show(
     console.print(report.table(results, handed_in), soft_wrap=not console.is_terminal)
     waiting = sum(result.status == "needs-person" for result in results)
     console.print(
-        f"\n{len(results)} submissions in {seconds:.0f} s"
-        + (f"; {waiting} of them need a person" if waiting else "")
+        f"\n{len(results)} {'submission' if len(results) == 1 else 'submissions'} in {seconds:.0f} s"
+        + (f", {waiting} for a person to look at" if waiting else "")
         + f".\nFeedback for the students is in {course.feedback},\nnbgrader's messages are in {course.log}.",
         soft_wrap=True,
     )

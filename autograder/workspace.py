@@ -52,7 +52,7 @@ def lay(course: Course, folder: Path) -> Laid:
 
     Raises:
         WorkspaceError: the folder cannot be made or written.
-        autograder.grading.steps.StepError: nbgrader refuses a unit.
+        StepError: nbgrader refuses a unit.
     """
     from autograder.grading import steps
 

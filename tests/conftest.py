@@ -136,7 +136,7 @@ def make_course(folder: Path, units: tuple[str, ...] = ("01-first",)) -> Course:
         path = folder / "source" / name / f"{name}.ipynb"
         path.parent.mkdir(parents=True)
         nbformat.write(unit(), path)
-    limits = "c.Execute.timeout = 4\nc.Execute.iopub_timeout = 2\n"
+    limits = "c.Execute.timeout = 8\nc.Execute.iopub_timeout = 2\n"
     (folder / "nbgrader_config.py").write_text(f"{CONFIG.read_text()}\n{limits}")
     answers = folder / "answers" / "01-first.md"
     answers.parent.mkdir()

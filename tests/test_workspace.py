@@ -8,8 +8,7 @@ import nbformat
 import pytest
 from conftest import make_course
 
-from autograder.grading.course import Course
-from autograder.grading.steps import StepError
+from autograder.grading.course import Course, StepError
 from autograder.workspace import WorkspaceError, lay
 
 NAME = "01-first/01-first.ipynb"

@@ -5,72 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import autograder
 from autograder.grading import report, steps
-from autograder.grading.course import CONFIG, Course, CourseError
+from autograder.grading.course import CONFIG, Course, StepError, Submission
 from autograder.grading.intake import obstacle
 from autograder.grading.report import Result
 
 _MARK = ".autograder.json"
 """Beside an executed submission: what it was made from. nbgrader removes it together with the notebook."""
-
-
-@dataclass(frozen=True)
-class Submission:
-    """One student's work on one unit, in submitted/STUDENT/UNIT/.
-
-    Attributes:
-        student: the student's name.
-        unit: the unit's name.
-        misplaced: why it lies in no place that can be graded; empty where it does.
-    """
-
-    student: str
-    unit: str
-    misplaced: str = ""
-
-
-def find(course: Course, units: Sequence[str] = (), students: Sequence[str] = ()) -> list[Submission]:
-    """What has been handed in, by student and unit.
-
-    Args:
-        course: the course.
-        units: only these; all, without one.
-        students: only these; all, without one.
-
-    Raises:
-        CourseError: one of the units or students does not exist; the message lists those that do.
-    """
-    known = course.units
-    for name in units:
-        if name not in known:
-            raise CourseError(f"no unit is called '{name}'; there are {', '.join(known)}")
-    for name in students:
-        if name not in course.students:
-            there = ", ".join(course.students) or "none so far"
-            raise CourseError(f"no student '{name}' has handed in; there are: {there}")
-    found = []
-    for student in students or course.students:
-        for path in sorted((course.submitted / student).iterdir()):
-            unit = path.stem if path.suffix == ".ipynb" else path.name
-            if unit.startswith(".") or (units and unit not in units):
-                continue
-            if path.is_dir():
-                wrong = "" if unit in known else f"no unit has this name; there are {', '.join(known)}"
-            elif path.suffix == ".ipynb":
-                wrong = f"{path.name} lies beside the units' folders: move it to submitted/{student}/UNIT/"
-            else:
-                continue
-            found.append(Submission(student, unit, wrong))
-    if not units and not students:
-        for path in sorted(course.submitted.glob("*.ipynb")):
-            wrong = f"{path.name} lies beside the students' folders: move it to submitted/STUDENT/UNIT/"
-            found.append(Submission("?", path.stem, wrong))
-    return found
 
 
 def grade(course: Course, submissions: Iterable[Submission], *, force: bool = False) -> Iterator[Result]:
@@ -80,7 +26,7 @@ def grade(course: Course, submissions: Iterable[Submission], *, force: bool = Fa
 
     Args:
         course: where the submissions are; release/, autograded/, feedback/ and the gradebook are written.
-        submissions: as `find` returns them.
+        submissions: as `course.submissions()` returns them.
         force: run them again even so.
     """
     released: dict[str, str] = {}
@@ -110,12 +56,12 @@ def _grade(course: Course, submission: Submission, released: dict[str, str], for
         return report.ungraded(course, unit, student, trouble)
     try:
         steps.autograde(course, unit, student)
-    except steps.StepError as error:
+    except StepError as error:
         return report.ungraded(course, unit, student, f"nbgrader could not grade it: {error.reason}")
     result = report.read(course, unit, student)
     try:
         steps.feedback(course, unit, student)
-    except steps.StepError as error:
+    except StepError as error:
         trouble = f"graded, but the feedback could not be written: {error.reason}"
         return replace(result, status="needs-person", reasons=(trouble, *result.reasons))
     mark.write_text(json.dumps(made_from))
@@ -126,7 +72,7 @@ def _release(course: Course, unit: str) -> str:
     """Bring the gradebook up to the unit's source; returns why that is impossible, or nothing."""
     try:
         steps.release(course, unit)
-    except steps.StepError as error:
+    except StepError as error:
         if "there are submissions associated with it" in error.reason:
             return (
                 f"the unit has got other test or solution cells since its first submission was graded; to grade "

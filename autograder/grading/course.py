@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,33 @@ CONFIG = "nbgrader_config.py"
 
 class CourseError(Exception):
     """Something about a course folder that a person must put right; the message says what and how."""
+
+
+class StepError(CourseError):
+    """A converter of nbgrader gave up.
+
+    Attributes:
+        reason: why, as far as nbgrader tells.
+    """
+
+    def __init__(self, step: str, unit: str, reason: BaseException) -> None:
+        self.reason = f"{type(reason).__name__}: {str(reason).strip()}"
+        super().__init__(f"nbgrader's {step} gave up on {unit}: {self.reason}")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One student's work on one unit, in submitted/STUDENT/UNIT/.
+
+    Attributes:
+        student: the student's name.
+        unit: the unit's name.
+        misplaced: why it lies in no place that can be graded; empty where it does.
+    """
+
+    student: str
+    unit: str
+    misplaced: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +89,45 @@ class Course:
     def students(self) -> list[str]:
         """Names of those who handed something in."""
         return sorted({path.parent.name for path in self.submitted.glob("*/*")})
+
+    def submissions(self, units: Sequence[str] = (), students: Sequence[str] = ()) -> list[Submission]:
+        """What has been handed in, by student and unit.
+
+        Args:
+            units: only these; all, without one.
+            students: only these; all, without one.
+
+        Raises:
+            CourseError: one of the units or students does not exist; the message lists those that do.
+        """
+        known = self.units
+        for name in units:
+            if name not in known:
+                raise CourseError(f"no unit is called '{name}'; there are {', '.join(known)}")
+        for name in students:
+            if name not in self.students:
+                there = ", ".join(self.students) or "none so far"
+                raise CourseError(f"no student '{name}' has handed in; there are: {there}")
+        found = []
+        for student in students or self.students:
+            for path in sorted((self.submitted / student).iterdir()):
+                unit = path.stem if path.suffix == ".ipynb" else path.name
+                if unit.startswith(".") or (units and unit not in units):
+                    continue
+                if path.is_dir():
+                    wrong = "" if unit in known else f"no unit has this name; there are {', '.join(known)}"
+                elif path.suffix == ".ipynb":
+                    wrong = (
+                        f"{path.name} lies beside the units' folders: move it to submitted/{student}/UNIT/"
+                    )
+                else:
+                    continue
+                found.append(Submission(student, unit, wrong))
+        if not units and not students:
+            for path in sorted(self.submitted.glob("*.ipynb")):
+                wrong = f"{path.name} lies beside the students' folders: move it to submitted/STUDENT/UNIT/"
+                found.append(Submission("?", path.stem, wrong))
+        return found
 
     @property
     def source(self) -> Path:

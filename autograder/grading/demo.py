@@ -34,7 +34,7 @@ def make(course: Course, folder: Path) -> tuple[Course, dict[tuple[str, str], st
 
     Raises:
         AnswersError: an answer is not in the format, or its exercise not in the unit.
-        steps.StepError: nbgrader refuses a unit.
+        StepError: nbgrader refuses a unit.
     """
     ignored = shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__")
     shutil.copytree(course.source, folder / "source", ignore=ignored)

@@ -14,24 +14,12 @@ from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
 from sqlalchemy.exc import SAWarning
 
-from autograder.grading.course import Course, CourseError
+from autograder.grading.course import Course, CourseError, StepError
 
 log = logging.getLogger("autograder.nbgrader")
 """Where nbgrader's own messages go: nowhere, until `log_to` is called."""
 log.addHandler(logging.NullHandler())
 log.propagate = False
-
-
-class StepError(Exception):
-    """A converter gave up.
-
-    Attributes:
-        reason: why, as far as nbgrader tells.
-    """
-
-    def __init__(self, step: str, unit: str, reason: BaseException) -> None:
-        self.reason = f"{type(reason).__name__}: {str(reason).strip()}"
-        super().__init__(f"nbgrader's {step} gave up on {unit}: {self.reason}")
 
 
 def log_to(path: Path, *, verbose: bool = False) -> None:
