@@ -25,6 +25,7 @@ __all__ = [
     "equal",
     "equal_outputs",
     "excludes",
+    "matches",
     "output_shape",
     "parameters",
     "prediction",
@@ -106,6 +107,22 @@ def shares(model: Any, other: Any, parameters: int) -> None:
         CheckFailed: they share more or fewer.
     """
     _require(judge.sharing(_measure().sharing(model, other), parameters))
+
+
+def matches(model: Any, target: Any) -> None:
+    """The model is the target up to names, order of creation and ways of writing.
+
+    What differs is told in up to three sentences: a layer that is missing, a setting, an edge, the order of
+    inputs, weights that are not shared, what is frozen. See `autograder.graph.compare`.
+
+    Args:
+        model: a Keras model whose variables exist.
+        target: a functional or Sequential model, or its Graph.
+
+    Raises:
+        CheckFailed: they differ.
+    """
+    _require(judge.matching(_measure().matching(model, target)))
 
 
 def trains(model: Any, parameters: int | None = None, *, data: Any = None, loss: Any = None) -> None:

@@ -138,6 +138,22 @@ def sharing(measured: Measurement, parameters: int) -> Verdict:
     )
 
 
+def matching(measured: Measurement) -> Verdict:
+    """Is there no difference between the model and the target?"""
+    if (trouble := problem(measured)) is not None:
+        return trouble
+    sentences = [difference["sentence"] for difference in measured["differences"]]
+    found = "; ".join(sentences[:1])
+    if len(sentences) > 1:
+        found = f"{_number(len(sentences), 'difference')}, the first of which: {found}"
+    return Verdict(
+        not sentences,
+        "the same graph as the target's, whatever its names and the order of creation",
+        f"in model '{measured['model']}', {found}",
+        "; ".join(sentences[1:3]),
+    )
+
+
 def training(measured: Measurement, parameters: int | None) -> Verdict:
     """Does one training step move variables with so many parameters, or (None) every trainable one?"""
     if (trouble := problem(measured)) is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from autograder.check.judge import Measurement
 from autograder.findings import explain
 from autograder.graph import keras2 as keras
+from autograder.graph.compare import compare
 from autograder.graph.gradient import ProbeError, probe
 from autograder.graph.model import Variable
 from autograder.graph.trace import Trace, describe, read
@@ -55,7 +56,7 @@ def causes(model: Any, *others: Any) -> str:
     return " ".join([*telling[:3], report.note])
 
 
-def _trace(model: Any) -> Trace | Measurement:
+def _trace(model: Any, *, configs: bool = False) -> Trace | Measurement:
     if not keras.is_model(model):
         look = ""
         if keras.is_keras_tensor(model):
@@ -63,7 +64,7 @@ def _trace(model: Any) -> Trace | Measurement:
         elif keras.is_layer(model):
             look = "a layer is a part of a model: Model(inputs, outputs) makes the model"
         return problem("a Keras model", model, look)
-    trace = read(model, configs=False)
+    trace = read(model, configs=configs)
     if not trace.graph.known:
         unbuilt = [layer.name for layer in trace.graph.layers if not layer.built] or [trace.graph.name]
         return problem(
@@ -151,6 +152,26 @@ def sharing(first: Any, second: Any) -> Measurement:
         "lookalikes": [
             f"{v.name.removesuffix(':0')} {tuple(v.shape)}" for v in own[0] if tuple(v.shape) in shapes[1]
         ][:4],
+    }
+
+
+def matching(model: Any, target: Any) -> Measurement:
+    """What differs between a model and the one that it should be, in sentences.
+
+    Raises:
+        TypeError: the target is no model.
+        ValueError: the target has no graph of calls.
+    """
+    trace = _trace(model, configs=True)
+    if not isinstance(trace, Trace):
+        return trace
+    comparison = compare(trace.graph, target)
+    return {
+        "model": trace.graph.name,
+        "differences": [
+            {"kind": difference.kind, "sentence": difference.sentence}
+            for difference in comparison.differences
+        ],
     }
 
 
