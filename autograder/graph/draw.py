@@ -28,7 +28,7 @@ from autograder.graph.model import Graph
 if TYPE_CHECKING:
     from autograder.graph.trace import Trace
 
-__all__ = ["Picture", "describe", "draw", "paint"]
+__all__ = ["Picture", "describe", "draw", "drawing_of", "paint"]
 
 # All lengths are CSS pixels, 96 to the inch, as a notebook shows them.
 _INCH = 96
@@ -97,15 +97,22 @@ class Picture(Figure):
         palette.save(small, "PNG", optimize=True, pnginfo=about)
         return small.getvalue()
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def html(self) -> str:
+        """The picture as HTML, its content in words as alternative text."""
         png = b64encode(self.png()).decode("ascii")
         width = round(self.get_figwidth() * _INCH)
         # Never shrunk until nobody can read it: what is wider than the page is scrolled.
-        html = (
+        return (
             f'<div style="overflow-x:auto"><img width="{width}" style="width:{width}px;max-width:none" '
             f'alt="{escape(self.alternative)}" src="data:image/png;base64,{png}"></div>'
         )
-        return {"text/html": html, "image/png": png, "text/plain": self.alternative}
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {
+            "text/html": self.html(),
+            "image/png": b64encode(self.png()).decode("ascii"),
+            "text/plain": self.alternative,
+        }
 
 
 def draw(
@@ -132,10 +139,10 @@ def draw(
         ValueError: too large a model for a picture, or something beside it that is in it.
         ProbeError: the model does not run on made-up data, so there are no gradients to show.
     """
-    panels = [_drawing(model_or_graph, gradients, list(beside))]
+    panels = [drawing_of(model_or_graph, gradients=gradients, beside=beside)]
     if target is None:
         return paint(panels)
-    panels.append(_drawing(target, gradients, ()))
+    panels.append(drawing_of(target, gradients=gradients))
     return paint(panels, captions=("yours", "target"))
 
 
@@ -189,7 +196,9 @@ def paint(
 # Live models ---------------------------------------------------------------------------------------------------
 
 
-def _drawing(model_or_graph: Any, gradients: bool, beside: Sequence[Any]) -> Drawing:
+def drawing_of(model_or_graph: Any, *, gradients: bool = False, beside: Iterable[Any] = ()) -> Drawing:
+    """What a picture of a model or graph shows; arguments and errors as in `draw`."""
+    beside = list(beside)
     if isinstance(model_or_graph, Graph):
         if gradients or beside:
             what = "gradients=True" if gradients else "beside=…"
@@ -460,10 +469,22 @@ class _Painter:
         half = (start[0] - end[0]) / 2
         points = [start, (start[0] - half, start[1]), (end[0] + half, end[1]), (end[0] + 5, end[1])]
         codes = [Outline.MOVETO, Outline.CURVE4, Outline.CURVE4, Outline.CURVE4]
-        self._line(Outline(points, codes), link, _VERMILLION, 5)
-        self._head(end, "left", _VERMILLION, 5, 1.0)
-        self.text(middle, (start[1] + end[1]) / 2 - _LINE * 1.45, "its value,", "line", "across", middle=True)
-        self.text(middle, (start[1] + end[1]) / 2 - _LINE * 0.6, "once", "line", "across", middle=True)
+        pale = bool({link.source, link.target} & self._faded)
+        alpha = _FADED if pale else 1.0
+        self._line(Outline(points, codes), link, _VERMILLION, 5, alpha)
+        self._head(end, "left", _VERMILLION, 5, alpha)
+        self.text(
+            middle,
+            (start[1] + end[1]) / 2 - _LINE * 1.45,
+            "its value,",
+            "line",
+            "across",
+            middle=True,
+            pale=pale,
+        )
+        self.text(
+            middle, (start[1] + end[1]) / 2 - _LINE * 0.6, "once", "line", "across", middle=True, pale=pale
+        )
 
     # Boxes -----------------------------------------------------------------------------------------------------
 
