@@ -334,6 +334,75 @@ def noisy() -> Namespace:
     return locals()
 
 
+def mixed_precision() -> Namespace:
+    """Keras wraps the variables of layers that compute in half precision."""
+    before = tf.keras.mixed_precision.global_policy()
+    tf.keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        x = Input((4,))
+        model = Model(x, layers.Dense(2, dtype="float32")(layers.Dense(3, activation="relu")(x)))
+    finally:
+        tf.keras.mixed_precision.set_global_policy(before)
+    return locals()
+
+
+def compiled_without_loss() -> Namespace:
+    """A model with a training loop of its own."""
+    x = Input((4,))
+    model = Model(x, layers.Dense(2)(x))
+    model.compile("adam")
+    return locals()
+
+
+def losses_by_key() -> Namespace:
+    """Outputs in a dict whose keys are not the layers' names, with a loss for each key."""
+    x = Input((4,))
+    model = Model(x, {"mean": layers.Dense(1)(x), "label": layers.Dense(3, activation="softmax")(x)})
+    model.compile("adam", {"mean": "mse", "label": "sparse_categorical_crossentropy"})
+    return locals()
+
+
+def vocabulary() -> Namespace:
+    """A lookup's vocabulary stands among Keras' weights and is no variable."""
+    words = Input((), dtype="string")
+    index = layers.StringLookup(vocabulary=["a", "b"])(words)
+    model = Model(words, layers.Dense(1)(layers.Embedding(3, 2)(index)))
+    return locals()
+
+
+def added_losses() -> Namespace:
+    """Losses added to the model and by a layer, and a metric of a layer's own."""
+
+    class Penalty(layers.Layer):
+        def call(self, x: Any) -> Any:
+            self.add_loss(tf.reduce_mean(tf.square(x)))
+            self.add_metric(tf.reduce_mean(x), name="mean")
+            return x
+
+    x = Input((4,))
+    code = Penalty()(layers.Dense(2, activity_regularizer="l2")(x))
+    side = layers.Dense(3, name="only_in_the_loss")(code)
+    model = Model(x, layers.Dense(4)(code))
+    model.add_loss(tf.reduce_mean(tf.square(side)))
+    return locals()
+
+
+def stateful() -> Namespace:
+    """An RNN that keeps its state from batch to batch, in variables that are no weights."""
+    x = Input(batch_shape=(8, 5, 2))
+    model = Model(x, layers.LSTM(3, stateful=True)(x))
+    return locals()
+
+
+def long_enough() -> Namespace:
+    """Free dimensions that must not be too short for the poolings behind them."""
+    x = h = Input((None, 2))
+    for _ in range(3):
+        h = layers.MaxPooling1D(2)(layers.Conv1D(2, 3)(h))
+    model = Model(x, layers.Dense(1)(layers.GlobalMaxPooling1D()(h)))
+    return locals()
+
+
 def subclassed() -> Namespace:
     """Python code of its own: no graph of calls."""
 
@@ -384,6 +453,13 @@ RIGHT = [
     matmul_on_owned_matrix,
     raw_operations,
     noisy,
+    mixed_precision,
+    compiled_without_loss,
+    losses_by_key,
+    vocabulary,
+    added_losses,
+    stateful,
+    long_enough,
     subclassed,
 ]
 """Models in which nothing is wrong."""

@@ -250,3 +250,66 @@ def test_prediction_says_where_to_look():
     assert message(check.prediction, 1, 2, "x", look="Read the report again.").endswith(
         "Read the report again."
     )
+
+
+class EqualNumber(int):
+    """A whole number that says that it equals whatever it is compared with."""
+
+    def __eq__(self, _other):
+        return True
+
+    __hash__ = int.__hash__
+
+
+def test_a_number_of_a_class_of_ones_own_is_compared_by_value():
+    """A subclass of int is taken for the number that it is."""
+    assert "expected: " in message(check.equal, EqualNumber(4), 3, "the value")
+    assert "expected: " in message(check.prediction, EqualNumber(4), 3, "the value")
+
+
+def test_several_outputs_are_compared_one_by_one():
+    """Models with several outputs, and outputs that are no numbers."""
+    x = Input((3, 2))
+    model = Model(x, layers.LSTM(4, return_state=True)(x))
+    ones = tf.ones((2, 3, 2))
+    check.equal_outputs(model, model, ones)
+    assert "shape (2, 4)" in message(check.equal_outputs, lambda x: model(x)[0], model, ones)
+    assert "differ" in message(check.equal_outputs, lambda x: x > 1, lambda x: x > 0, ones)
+
+
+def test_inputs_changed_in_place_deceive_nobody():
+    """The learner's function gets a copy of the inputs."""
+    ones = np.ones(3)
+    assert "differ" in message(check.equal_outputs, lambda x: (x.fill(0.0), x)[1], lambda x: x * 1.0, ones)
+    assert ones.all()
+
+
+def test_an_attribute_is_not_on_the_way():
+    """A layer that the model merely holds is tracked, and no way back from the outputs leads to it."""
+    model = models.nobody_added_it()["model"]
+    model.extra = layers.Dense(2, name="extra")
+    model.extra.build((None, 2))
+    check.excludes(model, model.extra)
+    assert "'extra'" in message(check.contains, model, model.extra)
+
+
+def test_a_layer_inside_a_model_called_twice_runs_twice():
+    """Calls inside a nested model count at each of its calls."""
+    zoo = models.siamese()
+    check.calls(zoo["model"], zoo["tower"].layers[0], 2)
+
+
+def test_a_call_written_by_the_learner_is_run():
+    """Where a Functional model's `call` is overridden, training runs that one, and so does the check."""
+
+    class Own(Model):
+        def call(self, x, training=None):
+            raise RuntimeError("not yet written")
+
+    x = Input((3,))
+    assert "RuntimeError" in message(check.trains, Own(x, layers.Dense(1)(x)))
+
+
+def test_a_letter_may_be_a_capital():
+    """B is b."""
+    check.prediction("B", "b", "the letter")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isclose
 from typing import Any
 
 Measurement = dict[str, Any]
@@ -187,9 +188,12 @@ def equal_outputs(measured: Measurement, tolerance: float) -> Verdict:
     """Are all output values equal within an absolute and relative tolerance?"""
     if (trouble := problem(measured)) is not None:
         return trouble
-    expected = f"outputs of shape {tuple(measured['expected_shape'])}"
-    if measured["shape"] != measured["expected_shape"]:
-        return Verdict(False, expected, f"outputs of shape {tuple(measured['shape'])}")
+    if measured["shapes"] != measured["expected_shapes"]:
+        return Verdict(
+            False,
+            f"outputs of shape {_shape_list(measured['expected_shapes'])}",
+            f"outputs of shape {_shape_list(measured['shapes'])}",
+        )
     return Verdict(
         # A difference that is not a number is no equality.
         bool(measured["difference"] <= tolerance),
@@ -235,6 +239,8 @@ def prediction(
     if (trouble := problem(measured)) is not None:
         return trouble
     answer = measured["value"]
+    if isinstance(answer, str) and isinstance(actual, str):
+        answer, actual = answer.strip().casefold(), actual.strip().casefold()  # a letter is a letter
     meaning = next((text for guess, text in (implies or {}).items() if _same(answer, guess)), "")
     go_on = look or "Run the code below, look at its picture, then come back and change your prediction."
     return Verdict(
@@ -250,9 +256,13 @@ def _same(found: Any, expected: Any) -> bool:
         return type(found) is type(expected) and found == expected
     if isinstance(expected, list | tuple) and isinstance(found, list | tuple):
         return len(found) == len(expected) and all(map(_same, found, expected))
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return found.keys() == expected.keys() and all(_same(found[key], expected[key]) for key in found)
     if isinstance(expected, str) and isinstance(found, str):
         return found.strip() == expected.strip()
-    return isinstance(found, int | float | dict | type(None)) and bool(found == expected)
+    if isinstance(expected, float) and isinstance(found, float):
+        return isclose(found, expected, rel_tol=1e-9)
+    return isinstance(found, int | float | type(None)) and bool(found == expected)
 
 
 def _difference(found: Any, expected: Any) -> str:
@@ -263,6 +273,10 @@ def _difference(found: Any, expected: Any) -> str:
         if not _same(one, other):
             return f"entry {place}: {one!r} where {other!r} was expected"
     return f"{len(found)} entries instead of {len(expected)}" if len(found) != len(expected) else ""
+
+
+def _shape_list(shapes: Sequence[Sequence[int]]) -> str:
+    return " and ".join(str(tuple(shape)) for shape in shapes) or "no outputs"
 
 
 def _number(number: int, noun: str) -> str:

@@ -7,7 +7,7 @@ answer and not a traceback.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,7 @@ def membership(model: Any, layers: tuple[Any, ...]) -> Measurement:
     trace = _trace(model)
     if not isinstance(trace, Trace):
         return trace
+    reached = trace.graph.reached()
     measured = []
     for layer in layers:
         if not keras.is_layer(layer):
@@ -117,7 +118,7 @@ def membership(model: Any, layers: tuple[Any, ...]) -> Measurement:
                 "type": type(layer).__name__,
                 "built": bool(layer.built),
                 "parameters": _size(layer),
-                "inside": layer is model or trace.index_of(layer) is not None,
+                "inside": layer is model or trace.index_of(layer) in reached,
             }
         )
     return {"model": trace.graph.name, "layers": measured}
@@ -131,7 +132,7 @@ def calls(model: Any, layer: Any) -> Measurement:
     if not keras.is_layer(layer):
         return problem("a Keras layer", layer)
     index = trace.index_of(layer)
-    times = sum(call.layer == index for _, flow in trace.graph.flows() for call in flow.calls)
+    times = 0 if index is None else trace.graph.times_called(index)
     return {"model": trace.graph.name, "layer": str(layer.name), "calls": times}
 
 
@@ -206,23 +207,32 @@ def training(model: Any, loss: Any, data: Any) -> Measurement:
 
 
 def equal_outputs(found: Any, expected: Any, inputs: tuple[Any, ...]) -> Measurement:
-    """How far the output values of two callables are apart on the same inputs."""
+    """How far the output values of two callables are apart on the same inputs, output by output."""
     if not callable(found):
         return problem("a model, or a function, that can be called on the inputs", found)
+    # The learner's may change its inputs in place, so it comes last and gets copies.
+    target = keras.values_in(expected(*deepcopy(inputs)))
     try:
-        mine = np.asarray(found(*inputs))
+        mine = keras.values_in(found(*deepcopy(inputs)))
     except Exception as error:
         return problem("a model that runs on the inputs", keras.reason_of(error))
-    target = np.asarray(expected(*inputs))
+    shapes = [[list(value.shape) for value in values] for values in (mine, target)]
     difference = 0.0
-    if mine.shape == target.shape and target.size:
-        scale = np.maximum(1.0, np.abs(target))
-        difference = float(np.max(np.abs(mine - target) / scale))
-    return {
-        "shape": list(mine.shape),
-        "expected_shape": list(target.shape),
-        "difference": difference,
-    }
+    if shapes[0] == shapes[1]:
+        difference = max(
+            (_distance(one, other) for one, other in zip(mine, target, strict=True)), default=0.0
+        )
+    return {"shapes": shapes[0], "expected_shapes": shapes[1], "difference": difference}
+
+
+def _distance(found: Any, expected: Any) -> float:
+    """The largest difference, absolute below 1 and relative above; for what is no number, 0 or infinity."""
+    if not (np.issubdtype(found.dtype, np.number) and np.issubdtype(expected.dtype, np.number)):
+        return 0.0 if np.array_equal(found, expected) else float("inf")
+    if not expected.size:
+        return 0.0
+    scale = np.maximum(1.0, np.abs(expected))
+    return float(np.max(np.abs(found - expected) / scale))
 
 
 def output_shape(model: Any) -> Measurement:
@@ -256,15 +266,24 @@ def _kind(like: Any) -> str:
 
 
 def _plain(found: Any) -> Any:
-    if isinstance(found, bool | int | float | str):
+    """Numbers, texts, lists and dicts of Python's own types: a subclass might say that it equals everything."""
+    if isinstance(found, np.generic):
+        found = found.item()
+    if isinstance(found, bool):
         return found
+    if isinstance(found, int):
+        return int.__add__(found, 0)
+    if isinstance(found, float):
+        return float.__add__(found, 0.0)
+    if isinstance(found, str):
+        return str.__str__(found)
     if isinstance(found, list | tuple):
-        return [_plain(entry) for entry in found]
+        return [_plain(entry) for entry in list(found)]
     if isinstance(found, dict):
-        return {_plain(key): _plain(entry) for key, entry in found.items()}
-    if isinstance(found, np.generic) or (isinstance(found, np.ndarray) and found.ndim == 0):
-        return found.item()
-    if hasattr(found, "numpy") and not isinstance(found, Callable):  # type: ignore[arg-type]
+        return {_plain(key): _plain(entry) for key, entry in dict(found).items()}
+    if isinstance(found, np.ndarray):
+        return _plain(found.tolist())
+    if hasattr(found, "numpy") and not callable(found):
         return _plain(np.asarray(found.numpy()).tolist())
     raise TypeError(f"no plain value: {type(found).__name__}")
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from autograder.graph import keras2 as keras
 from autograder.graph.model import Flow
-from autograder.graph.sample import make_inputs
+from autograder.graph.sample import STEPS, has_free_dimensions, make_inputs
 from autograder.graph.trace import Trace
 
 Reach = Literal["nonzero", "zero", "none"]
@@ -72,21 +72,34 @@ def probe(trace: Trace, *, loss: Any = None, data: Any = None) -> Probe:
         ProbeError: the model has no recorded inputs and no data were given, or it fails on the data.
     """
     model = trace.model
-    before = keras.variable_lists(trace.layers)
+    layers = [*trace.layers, model]
     kept = _Kept()
-    kept.keep([*trace.variables, *model.variables])
+    kept.keep([*trace.variables, *keras.states_of(layers), *keras.metric_variables_of(model, layers)])
     with keras.unchanged_random_state(trace.layers):
         try:
-            if isinstance(data, tuple) and len(data) == 2:
-                inputs, targets = data
-            else:
-                inputs, targets = (make_inputs(trace) if data is None else data), None
-            return _step(trace, kept, inputs, targets, loss)
+            return _try_lengths(trace, kept, layers, data, loss)
         except Exception as error:
             raise ProbeError(f"Model '{trace.graph.name}' does not run: {keras.reason_of(error)}") from error
+
+
+def _try_lengths(trace: Trace, kept: _Kept, layers: list[Any], data: Any, loss: Any) -> Probe:
+    """One step on the data, or on the shortest made data that the model runs on.
+
+    A convolution or pooling may need more steps than a dimension that is left free has at first.
+    """
+    for steps in STEPS:
+        if isinstance(data, tuple) and len(data) == 2:
+            inputs, targets = data
+        else:
+            inputs, targets = (make_inputs(trace, steps=steps) if data is None else data), None
+        try:
+            return _step(trace, kept, layers, inputs, targets, loss)
+        except (tf.errors.InvalidArgumentError, ValueError):
+            if data is not None or steps == STEPS[-1] or not has_free_dimensions(trace):
+                raise
         finally:
             kept.restore()
-            keras.drop_new_variables(before)
+    raise AssertionError("the last try returns or raises")
 
 
 class _Kept:
@@ -127,7 +140,14 @@ class _Run:
     untracked: list[Use] = field(default_factory=list)
 
 
-def _step(trace: Trace, kept: _Kept, inputs: Any, targets: Any, loss: Any) -> Probe:
+def _step(trace: Trace, kept: _Kept, layers: list[Any], inputs: Any, targets: Any, loss: Any) -> Probe:
+    with keras.unchanged(layers):
+        return _watched_step(trace, kept, layers, inputs, targets, loss)
+
+
+def _watched_step(
+    trace: Trace, kept: _Kept, layers: list[Any], inputs: Any, targets: Any, loss: Any
+) -> Probe:
     with tf.GradientTape(persistent=True) as tape:
         for variable in trace.variables:
             # Frozen ones too: switched off is not cut off.
@@ -135,7 +155,7 @@ def _step(trace: Trace, kept: _Kept, inputs: Any, targets: Any, loss: Any) -> Pr
                 tape.watch(variable)
         run = _Forward(trace, tape, kept).run(inputs)
         _forbid_new_variables(trace)
-        value, words = _loss(trace.model, run.outputs, targets, loss)
+        value, words = _loss(trace.model, layers, run.outputs, targets, loss)
     reach = tuple(_reach(gradient) for gradient in tape.gradient(value, list(trace.variables)))
     reached_calls, cuts, cut_by = _cuts(trace, run, tape, value, reach)
     trained = list(trace.model.trainable_variables)
@@ -178,20 +198,20 @@ class _Forward:
         self._trace = trace
         self._tape = tape
         self._kept = kept
-        self._known = {id(variable) for variable in trace.variables}
-        self._tracked = {id(variable) for variable in trace.model.weights}
+        weights = [*keras.variables_of(trace.model), *keras.states_of(trace.layers)]
+        self._tracked = {keras.identity(variable) for variable in weights}
         self._run = _Run()
         self._met: set[tuple[int, str]] = set()
 
     def run(self, inputs: Any) -> _Run:
         graph, model = self._trace.graph, self._trace.model
         flow = graph.flow
-        if flow is None:
+        if flow is None or not keras.runs_its_graph(model):
             results = self._watched(graph.name, lambda: model(inputs, training=True))
             self._run.outputs = tf.nest.flatten(results)
             return self._run
         if isinstance(inputs, dict):
-            inputs = [inputs[name] for name in model.input_names]
+            inputs = [inputs[name] for name in keras.names_of_inputs(model)]
         flat = [tf.convert_to_tensor(value) for value in tf.nest.flatten(inputs)]
         if len(flat) != len(flow.inputs):
             raise ValueError(f"the model has {len(flow.inputs)} inputs, and data for {len(flat)} came")
@@ -236,8 +256,10 @@ class _Forward:
         with tf.GradientTape() as inner:
             results = call()
         for variable in inner.watched_variables():
+            if keras.identity(variable) in self._tracked:
+                continue
             self._kept.keep([variable])
-            if id(variable) not in self._tracked and (id(variable), name) not in self._met:
+            if (id(variable), name) not in self._met:
                 self._met.add((id(variable), name))
                 self._run.untracked.append(Use(variable, name))
         return results
@@ -321,7 +343,7 @@ def _passes_nothing_on(place: _Place, trace: Trace) -> bool:
     return any(tf.is_tensor(t) and t.dtype.is_floating for t in place.given)
 
 
-def _loss(model: Any, outputs: list[Any], targets: Any, loss: Any) -> tuple[Any, str]:
+def _loss(model: Any, layers: list[Any], outputs: list[Any], targets: Any, loss: Any) -> tuple[Any, str]:
     """The loss on the outputs, the regularizers' part of it included."""
     chosen = loss if loss is not None else keras.compiled_loss(model)
     if chosen is None:
@@ -336,6 +358,6 @@ def _loss(model: Any, outputs: list[Any], targets: Any, loss: Any) -> tuple[Any,
         words = "the mean of the outputs under fixed random weights"
     else:
         value, words = keras.loss_value(model, chosen, outputs, targets)
-    for penalty in model.losses:
-        value += tf.cast(penalty, value.dtype)
+    for penalty in keras.added_losses_of(layers):
+        value += tf.reduce_mean(tf.cast(penalty, value.dtype))
     return value, words

@@ -8,7 +8,7 @@ write another module with these functions. Read from keras 2.15.0: `engine/node.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from keras.src import backend
+from keras.src.engine.base_layer import AddLoss, AddMetric
 from keras.src.engine.base_layer_utils import call_context
 from keras.src.engine.functional import Functional
 from keras.src.engine.keras_tensor import KerasTensor
@@ -47,6 +48,11 @@ def is_keras_tensor(value: Any) -> bool:
 def is_variable(value: Any) -> bool:
     """Whether the value is a TensorFlow variable."""
     return isinstance(value, tf.Variable)
+
+
+def identity(variable: Any) -> int:
+    """What tells one variable from another. Under mixed precision Keras wraps the variable that a tape sees."""
+    return id(getattr(variable, "_variable", variable))
 
 
 def is_eager(value: Any) -> bool:
@@ -85,6 +91,47 @@ def inputs_and_outputs(model: Any) -> tuple[list[Any], list[Any]] | None:
     if not getattr(model, "_is_graph_network", False) or model.outputs is None:
         return None
     return list(model.inputs), list(model.outputs)
+
+
+def loss_ends_of(model: Any) -> list[Any]:
+    """What `model.add_loss(tensor)` and `model.add_metric(tensor)` hang on a graph beside its outputs."""
+    ends: list[Any] = []
+    for layer in sublayers_of(model):
+        if isinstance(layer, AddLoss | AddMetric):
+            ends.extend(tensor for node in layer._inbound_nodes for tensor in outputs_of(node))
+    return ends
+
+
+def names_of_inputs(model: Any) -> list[str]:
+    """The keys under which data for a model's inputs may come, in the order of its inputs."""
+    nested = getattr(model, "_nested_inputs", None)
+    return sorted(nested) if isinstance(nested, dict) else list(model.input_names)
+
+
+def names_of_outputs(model: Any) -> list[str]:
+    """The keys under which losses and targets may come, in the order of the outputs; empty if there are none."""
+    nested = getattr(model, "_nested_outputs", None)
+    return sorted(nested) if isinstance(nested, dict) else list(getattr(model, "output_names", None) or [])
+
+
+def first_called_with(model: Any) -> Any:
+    """The structure of `tf.TensorSpec` that a model was first called on; None before its first call."""
+    return getattr(model, "_saved_model_inputs_spec", None)
+
+
+def fill_structure(structure: Any, make: Callable[[tuple[int | None, ...], str], Any]) -> Any:
+    """The structure of `first_called_with` with a value in place of each specification.
+
+    Args:
+        structure: as from `first_called_with`.
+        make: gives the value for a shape and a dtype.
+    """
+    return tf.nest.map_structure(lambda spec: make(tuple(spec.shape.as_list()), spec.dtype.name), structure)
+
+
+def values_in(outputs: Any) -> list[Any]:
+    """The arrays in what a model gave, flattened."""
+    return [np.asarray(value) for value in tf.nest.flatten(outputs)]
 
 
 def node_of(tensor: Any) -> Any:
@@ -126,25 +173,15 @@ def own_variables_of(layer: Any) -> list[Any]:
     """The variables that a layer owns itself or in a plain `tf.Module`, the trainable ones first."""
     modules = layer._flatten_modules(recursive=False, include_self=False)
     held = [variable for module in modules if not is_layer(module) for variable in module.variables]
-    return [*layer._trainable_weights, *layer._non_trainable_weights, *held]
-
-
-def variable_lists(layers: Iterable[Any]) -> list[tuple[list[Any], int]]:
-    """The lists in which layers keep their own variables, with the present length of each."""
-    kept = (own for layer in layers for own in (layer._trainable_weights, layer._non_trainable_weights))
-    return [(own, len(own)) for own in kept]
-
-
-def drop_new_variables(lists: list[tuple[list[Any], int]]) -> None:
-    """Take out what was added to the lists of `variable_lists` since."""
-    for own, length in lists:
-        del own[length:]
+    own = [*layer._trainable_weights, *layer._non_trainable_weights, *held]
+    # A vocabulary (StringLookup, TextVectorization) stands among the weights and is no variable.
+    return [variable for variable in own if is_variable(variable)]
 
 
 def variables_of(layer: Any) -> list[Any]:
     """The distinct variables that a layer or model tracks; none before a model is built."""
     try:
-        return list({id(variable): variable for variable in layer.weights}.values())
+        return list({id(variable): variable for variable in layer.weights if is_variable(variable)}.values())
     except ValueError:
         return []
 
@@ -152,7 +189,8 @@ def variables_of(layer: Any) -> list[Any]:
 def weights_of(model: Any) -> tuple[list[Any], list[Any]] | None:
     """All the variables that a model tracks and those that `fit` trains; None before it is built."""
     try:
-        return list(model.weights), list(model.trainable_variables)
+        weights = [variable for variable in model.weights if is_variable(variable)]
+        return weights, list(model.trainable_variables)
     except ValueError:
         return None
 
@@ -230,6 +268,48 @@ def training(model: Any) -> AbstractContextManager[Any]:
     return call_context().enter(layer=model, inputs=None, build_graph=False, training=True)  # type: ignore[no-any-return]
 
 
+def states_of(layers: Iterable[Any]) -> list[Any]:
+    """The variables in which stateful RNNs keep their state from batch to batch; they are no weights."""
+    states = [state for layer in layers for state in tf.nest.flatten(getattr(layer, "states", None))]
+    return [state for state in states if is_variable(state)]
+
+
+def metric_variables_of(model: Any, layers: Iterable[Any]) -> list[Any]:
+    """The variables of all metrics, those that layers add for themselves among them."""
+    metrics = [*model.metrics, *(metric for layer in layers for metric in layer._metrics)]
+    return [variable for metric in metrics for variable in metric.variables]
+
+
+def added_losses_of(layers: Iterable[Any]) -> list[Any]:
+    """What layers added to the loss since `unchanged` was entered: activity, `add_loss`, and regularizers."""
+    losses = []
+    for layer in layers:
+        losses.extend(layer._eager_losses)
+        losses.extend(loss for regularizer in layer._callable_losses if (loss := regularizer()) is not None)
+    return losses
+
+
+@contextmanager
+def unchanged(layers: Iterable[Any]) -> Iterator[None]:
+    """Leave what layers gather while they are called (losses, metrics, variables made late) as it was."""
+    lists = [
+        own
+        for layer in layers
+        for own in (layer._trainable_weights, layer._non_trainable_weights, layer._metrics)
+    ]
+    lengths = [len(own) for own in lists]
+    losses = [(layer, layer._eager_losses) for layer in layers]
+    for layer, _ in losses:
+        layer._eager_losses = []
+    try:
+        yield
+    finally:
+        for own, length in zip(lists, lengths, strict=True):
+            del own[length:]
+        for layer, before in losses:
+            layer._eager_losses = before
+
+
 @contextmanager
 def unchanged_random_state(layers: Iterable[Any]) -> Iterator[None]:
     """Draw from other random streams meanwhile; leave those of TensorFlow, Keras and the layers alone.
@@ -280,7 +360,8 @@ def plain_descent() -> Any:
 
 def compiled_loss(model: Any) -> Any:
     """The loss given to `compile`, in the form in which it was given; None for a model not compiled."""
-    return getattr(model, "loss", None)
+    # `compile` without a loss leaves an empty dict.
+    return getattr(model, "loss", None) or None
 
 
 def loss_value(model: Any, loss: Any, outputs: list[Any], targets: Any) -> tuple[Any, str]:
@@ -294,9 +375,16 @@ def loss_value(model: Any, loss: Any, outputs: list[Any], targets: Any) -> tuple
 
     Returns:
         A scalar tensor and the names of the losses.
+
+    Raises:
+        ValueError: a loss is given for an output that the model does not have.
     """
-    names = list(getattr(model, "output_names", None) or range(len(outputs)))
+    names = names_of_outputs(model) or [str(place) for place in range(len(outputs))]
     if isinstance(loss, dict):
+        if unknown := set(loss) - set(names):
+            raise ValueError(
+                f"a loss for {', '.join(map(repr, unknown))}, but the outputs are {', '.join(names)}"
+            )
         losses = [loss.get(name) for name in names]
     else:
         losses = list(loss) if isinstance(loss, list | tuple) else [loss] * len(outputs)

@@ -179,7 +179,10 @@ class Graph:
     @property
     def known(self) -> bool:
         """Whether all variables exist, so that the counts are known."""
-        # A subclassed model that was never called has all its variables if its layers have theirs.
+        # In a flow every layer has been called, whatever else the model may hold. A subclassed model that was
+        # never called has all its variables if its layers have theirs.
+        if self.flow is not None:
+            return True
         return all(layer.built for layer in self.layers) if self.layers else self.built
 
     @property
@@ -227,6 +230,35 @@ class Graph:
             for variable in layer.variables:
                 owners.setdefault(variable, []).append(layer.index)
         return owners
+
+    def reached(self) -> frozenset[int]:
+        """Positions of the layers that a way back from the outputs leads to, and of those that they hold.
+
+        A layer that the model merely has as an attribute is not among them. Of a subclassed model, whose calls
+        are not recorded, all layers are.
+        """
+        if self.flow is None:
+            return frozenset(layer.index for layer in self.layers)
+        met: set[int] = set()
+        waiting = [call.layer for call in self.flow.calls]
+        while waiting:
+            index = waiting.pop()
+            if index not in met:
+                met.add(index)
+                waiting.extend(self.layers[index].sublayers)
+        return frozenset(met)
+
+    def times_called(self, layer: int) -> int:
+        """How often the layer runs in one run of the model: calls inside a nested model count at each of its calls."""
+
+        def count(flow: Flow) -> int:
+            times = 0
+            for call in flow.calls:
+                inner = self.layers[call.layer].flow
+                times += (call.layer == layer) + (count(inner) if inner else 0)
+            return times
+
+        return count(self.flow) if self.flow else 0
 
     def flows(self) -> Iterator[tuple[Layer | None, Flow]]:
         """Every flow at any depth, the outermost first (with None for its layer)."""

@@ -6,62 +6,79 @@ from typing import Any
 
 import numpy as np
 
+from autograder.graph import keras2 as keras
 from autograder.graph.model import Flow, Tensor
 from autograder.graph.trace import Trace
 
 ROWS = 8
 """Batch size of made data: enough that not every row lands on the flat side of a relu."""
-STEPS = 5
-"""Length put for every dimension that is not fixed, such as the time steps of a sequence."""
+STEPS = (5, 32, 128)
+"""Lengths to try for every dimension that is not fixed, such as the time steps of a sequence."""
 
 
-def make_inputs(trace: Trace, rows: int = ROWS) -> list[np.ndarray[Any, Any]]:
+def has_free_dimensions(trace: Trace) -> bool:
+    """Whether an input of the model leaves a dimension open, beside the batch's."""
+    return any(None in tensor.shape[1:] for tensor in trace.graph.inputs)
+
+
+def make_inputs(trace: Trace, rows: int = ROWS, steps: int = STEPS[0]) -> Any:
     """Data of the structure that the model's inputs ask for, the same at every call.
 
     Floats are standard normal; integers lie in the range of the Embedding that they are looked up in;
-    integers of shape (rows,) that are given as sequence lengths are `STEPS`, since a length of 0 gives no
+    integers of shape (rows,) that are given as sequence lengths are `steps`, since a length of 0 gives no
     gradient; booleans are true.
 
+    Args:
+        trace: a traced model.
+        rows: the batch size.
+        steps: the length of every free dimension.
+
     Returns:
-        One array for each model input, in order, of shape (rows, …) with `STEPS` for free dimensions.
+        One array for each model input, in order, of shape (rows, …). For a subclassed model the structure that
+        it was first called on.
 
     Raises:
-        ValueError: the model has no recorded inputs, or one of them holds strings.
+        ValueError: nothing is known of the model's inputs, or one of them holds strings.
     """
+    random = np.random.default_rng(0)
     flow = trace.graph.flow
     if flow is None:
-        raise ValueError(
-            f"Model '{trace.graph.name}' has no recorded inputs, so no data can be made for it. Hand some in."
+        structure = keras.first_called_with(trace.model)
+        if structure is None:
+            raise ValueError("it has never been called, so no data can be made for it: hand some in")
+        return keras.fill_structure(
+            structure, lambda shape, dtype: _array(shape, dtype, (0, 0), random, rows, steps)
         )
-    random = np.random.default_rng(0)
-    arrays = []
-    for tensor in flow.inputs:
-        shape = tuple(
-            (rows if axis == 0 else STEPS) if size is None else size for axis, size in enumerate(tensor.shape)
-        )
-        kind = np.dtype(tensor.dtype if tensor.dtype != "bfloat16" else "float32").kind
-        if tensor.dtype == "string":
-            raise ValueError(f"Model '{trace.graph.name}' takes strings. Hand some in.")
-        if kind == "b":
-            arrays.append(np.ones(shape, bool))
-        elif kind in "iu":
-            arrays.append(_integers(trace, flow, tensor, shape, random))
-        else:
-            values = random.standard_normal(shape)
-            low, high = _range(trace, flow, tensor)
-            if high:  # indices that come as floats
-                values = np.floor(random.uniform(low, high, shape))
-            arrays.append(values.astype(tensor.dtype))
-    return arrays
+    return [
+        _array(tensor.shape, tensor.dtype, _range(trace, flow, tensor), random, rows, steps)
+        for tensor in flow.inputs
+    ]
 
 
-def _integers(
-    trace: Trace, flow: Flow, tensor: Tensor, shape: tuple[int, ...], random: np.random.Generator
-) -> np.ndarray[Any, Any]:
-    low, high = _range(trace, flow, tensor)
-    if not high and len(shape) == 1:
-        return np.full(shape, STEPS, tensor.dtype)
-    return random.integers(low, high or 2, shape).astype(tensor.dtype)
+def _array(
+    dimensions: tuple[int | None, ...],
+    dtype: str,
+    indices: tuple[int, int],
+    random: np.random.Generator,
+    rows: int,
+    steps: int,
+) -> Any:
+    if dtype == "string":
+        raise ValueError("it takes strings, which cannot be made up: hand some in")
+    shape = tuple(
+        (rows if axis == 0 else steps) if size is None else size for axis, size in enumerate(dimensions)
+    )
+    low, high = indices
+    kind = np.dtype("float32" if dtype == "bfloat16" else dtype).kind
+    if kind == "b":
+        return np.ones(shape, bool)
+    if kind in "iu":
+        if not high and len(shape) == 1:
+            return np.full(shape, steps, dtype)
+        return random.integers(low, high or 2, shape).astype(dtype)
+    if high:  # indices that come as floats
+        return np.floor(random.uniform(low, high, shape)).astype(dtype)
+    return random.standard_normal(shape).astype("float32" if dtype == "bfloat16" else dtype)
 
 
 def _range(trace: Trace, flow: Flow, tensor: Tensor) -> tuple[int, int]:

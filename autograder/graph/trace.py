@@ -97,7 +97,7 @@ class _Reader:
 
     def read(self, model: Any) -> Trace:
         ends = keras.inputs_and_outputs(model)
-        flow = self._walk(-1, *ends) if ends else None
+        flow = self._walk(-1, *ends, keras.loss_ends_of(model)) if ends else None
         cut, cut_from = self._cuts(ends[0]) if ends else ((), ())
         held = list(keras.sublayers_of(model))
         self._meet_all(held)
@@ -128,14 +128,14 @@ class _Reader:
             return "sequential"
         return "functional" if recorded else "subclassed"
 
-    def _walk(self, owner: int, inputs: list[Any], outputs: list[Any]) -> Flow:
+    def _walk(self, owner: int, inputs: list[Any], outputs: list[Any], losses: list[Any]) -> Flow:
         """Collect the calls behind the outputs. Without recursion: a model may be 10,000 layers deep."""
         order: list[Any] = []  # nodes, each after the nodes that it needs
         placed: set[int] = set()
         entered: set[int] = set()
         input_nodes = {id(keras.node_of(tensor)) for tensor in inputs}
         # Unused inputs belong to the model too, so the walk starts from them as well.
-        waiting = [keras.node_of(tensor) for tensor in reversed([*inputs, *outputs])]
+        waiting = [keras.node_of(tensor) for tensor in reversed([*inputs, *outputs, *losses])]
         while waiting:
             node = waiting[-1]
             if id(node) in placed:
@@ -204,7 +204,9 @@ class _Reader:
             ends = keras.inputs_and_outputs(layer) if keras.is_model(layer) else None
             if ends:
                 # Nesting is as deep as a person writes it, so this one recursion is safe.
-                self._flow_of[id(layer)] = self._walk(self._layer_at[id(layer)], *ends)
+                self._flow_of[id(layer)] = self._walk(
+                    self._layer_at[id(layer)], *ends, keras.loss_ends_of(layer)
+                )
             waiting.extend(reversed(list(keras.sublayers_of(layer))))
 
     def _meet_variable(self, variable: Any) -> int:
