@@ -271,7 +271,7 @@ class _Finder:
                 elif told["dtype"] != wanted["dtype"]:
                     what = f"has the type {told['dtype']}, the target's {wanted['dtype']}"
                 else:
-                    what = "and the target's are not both dense"
+                    what = "takes other tensors (dense, ragged or sparse) than the target's"
                 yield self._difference("input", f"the input `{name}` {what}", [one], [other])
 
     def _settings(self) -> Iterator[Difference]:

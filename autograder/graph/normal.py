@@ -267,6 +267,11 @@ class _Writer:
             spare=spare,
         )
 
+    def inside(self, owner: int, flow: Flow) -> str:
+        """What a model does that another layer holds, as text."""
+        outputs = self._lay_out(owner, flow, None, (), "")
+        return f"{[(step.does, step.arguments) for step in self._steps]} {outputs}"
+
     def _lay_out(
         self,
         owner: int,
@@ -403,10 +408,7 @@ class _Writer:
         if layer.index not in self._does:
             self._does[layer.index] = layer.type  # for a layer that holds its holder
             if layer.flow and layer.type in _MODELS:
-                writer = _Writer(self._graph)
-                outputs = writer._lay_out(layer.index, layer.flow, None, (), "")
-                inside = [(step.does, step.arguments) for step in writer._steps]
-                text = f"{layer.type} {inside} {outputs}"
+                text = f"{layer.type} {_Writer(self._graph).inside(layer.index, layer.flow)}"
             else:
                 text = f"{layer.type} {json.dumps(self._config(layer), sort_keys=True)}"
                 held = self._held(layer, "")
