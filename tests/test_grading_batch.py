@@ -365,3 +365,18 @@ def test_marks_say_what_they_were_made_from(graded: Course):
     mark = graded.autograded / "ada" / UNIT / ".autograder.json"
     assert set(json.loads(mark.read_text())) == {"submission", "grader"}
     assert [path.name for path in (graded.feedback / "ada" / UNIT).iterdir()] == [f"{UNIT}.html"]
+
+
+def test_the_environment_need_not_be_activated(graded: Course, monkeypatch: pytest.MonkeyPatch):
+    """Called by its path, as by cron, the grader finds the commands that nbgrader calls by their names."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    results = list(batch.grade(graded, graded.submissions(), force=True))
+    assert [(result.status, result.score) for result in results] == [("graded", 20), ("graded", 13)]
+
+
+def test_a_lost_gradebook_does_not_stop_the_class(graded: Course):
+    """Every submission still gets a result with a reason."""
+    (graded.root / "gradebook.db").write_text("no database")
+    results = list(batch.grade(graded, graded.submissions(), force=True))
+    assert [result.status for result in results] == ["needs-person", "needs-person"]
+    assert all("the gradebook cannot be read" in result.reasons[0] for result in results)

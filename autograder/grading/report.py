@@ -58,7 +58,13 @@ def read(course: Course, unit: str, student: str) -> Result:
 
 def ungraded(course: Course, unit: str, student: str, reason: str) -> Result:
     """The result of a submission that could not be graded."""
-    score, maximum, _ = _gradebook(course, unit, student)
+    try:
+        score, maximum, _ = _gradebook(course, unit, student)
+    except (
+        Exception
+    ) as error:  # whatever has become of the gradebook, the rest of the class is told apart from it
+        reason += f" (the gradebook cannot be read: {type(error).__name__})"
+        score, maximum = 0.0, 0.0
     if score:
         reason += " (the points shown are those of an earlier run)"
     return Result(student, unit, score, maximum, "needs-person", (reason,))

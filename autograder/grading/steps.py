@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from copy import deepcopy
@@ -12,6 +13,7 @@ from typing import Any
 
 from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import setenv
 from sqlalchemy.exc import SAWarning
 
 from autograder.grading.course import Course, CourseError, StepError
@@ -127,7 +129,9 @@ def _convert(converter_class: Any, config: Any, unit: str, student: str) -> None
     coursedir.assignment_id, coursedir.student_id = unit, student
     converter = converter_class(coursedir=coursedir, config=config, log=log, force=True)
     try:
-        with warnings.catch_warnings():
+        # nbgrader calls `alembic` by its name, whether or not the environment it is in has been activated.
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        with warnings.catch_warnings(), setenv(PATH=path):
             # nbgrader 0.9.6 makes SQLAlchemy 2.1 warn for each new submission; neither does harm.
             warnings.simplefilter("ignore", SAWarning)
             converter.start()
