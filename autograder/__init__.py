@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from autograder import check as check
     from autograder.findings import explain as explain
+    from autograder.graph.compare import compare as compare
     from autograder.graph.draw import draw as draw
+    from autograder.graph.step import walk_back as walk_back
     from autograder.graph.trace import trace as trace
 
 _HOME = {
     "trace": "autograder.graph.trace",
     "explain": "autograder.findings",
     "draw": "autograder.graph.draw",
+    "compare": "autograder.graph.compare",
+    "walk_back": "autograder.graph.step",
 }
 
-__all__ = ["check", "draw", "explain", "trace"]
+__all__ = ["check", "compare", "draw", "explain", "trace", "walk_back"]
 
 
 def __getattr__(name: str) -> Any:

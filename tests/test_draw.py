@@ -349,3 +349,13 @@ def test_readme_picture_is_in_step() -> None:
 if __name__ == "__main__":
     README_PICTURE.parent.mkdir(exist_ok=True)
     README_PICTURE.write_bytes(readme_picture().png())
+
+
+def test_what_differs_from_the_target_is_marked_in_both():
+    """The calls that a comparison names carry a mark; equal models carry none."""
+    mine, target = models.zero_trick()["model"], models.owned_constant()["model"]
+    words = draw(mine, target=target).alternative
+    yours, _, wanted = words.partition("target:")
+    assert "✕ differs" in yours
+    assert "✕ differs" in wanted
+    assert "✕ differs" not in draw(target, target=models.owned_constant()["model"]).alternative

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from html import escape
 from io import BytesIO
@@ -128,7 +128,7 @@ def draw(
         model_or_graph: a Keras model, or what `trace` gave.
         gradients: draw the backward pass too: which variables a gradient reaches, and where it ends. The loss is the
             one that the model was compiled with, else a mean of its outputs.
-        target: a second model or graph, drawn beside the first one.
+        target: a second model or graph, drawn beside the first one, with what differs marked in both.
         beside: layers and variables that are not in the model, to be shown beside it.
 
     Returns:
@@ -143,7 +143,36 @@ def draw(
     if target is None:
         return paint(panels)
     panels.append(drawing_of(target, gradients=gradients))
-    return paint(panels, captions=("yours", "target"))
+    return paint(_marked(panels, model_or_graph, target), captions=("yours", "target"))
+
+
+def _marked(panels: list[Drawing], mine: Any, theirs: Any) -> list[Drawing]:
+    """The two drawings, with a mark on each call that a comparison finds different."""
+    from autograder.graph.compare import compare
+
+    try:
+        differences = compare(mine, theirs).differences
+    except ValueError:  # one of the two has no record of its calls, so there is nothing to mark
+        return panels
+    places = (
+        {place for difference in differences for place in difference.calls},
+        {place for difference in differences for place in difference.reference_calls},
+    )
+    return [
+        replace(
+            drawing,
+            boxes=tuple(
+                _with_mark(box, {f"call {at}" for owner, at in some if owner == -1}) for box in drawing.boxes
+            ),
+        )
+        for drawing, some in zip(panels, places, strict=True)
+    ]
+
+
+def _with_mark(box: Box, differing: Collection[str]) -> Box:
+    if box.key not in differing:
+        return box
+    return replace(box, lines=(*box.lines, "✕ differs"), differs=True)
 
 
 def paint(
@@ -666,7 +695,7 @@ def _colours(box: Box) -> tuple[str, str, float]:
         face = _UNREACHED
     if box.output:
         thick = 2.4
-    if box.cut:
+    if box.cut or box.differs:
         edge, thick = _VERMILLION, 2.4
     return face, edge, thick
 

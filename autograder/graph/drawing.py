@@ -50,6 +50,8 @@ class Box:
     """How many of its trainable variables a gradient reaches; None where there are none, or nobody asked."""
     cut: bool = False
     """Whether a gradient arrives and ends here."""
+    differs: bool = False
+    """Whether a comparison with a target found something different here."""
     inside: Drawing | None = None
     """What a nested model consists of, where it is drawn."""
 

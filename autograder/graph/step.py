@@ -84,8 +84,8 @@ class Walk:
             continuous_update=False,
             layout=widgets.Layout(width="420px"),
         )
-        back = widgets.Button(description="one back", icon="arrow-left", disabled=True)
-        on = widgets.Button(description="one on", icon="arrow-right", disabled=last == 0)
+        back = widgets.Button(description="back", icon="arrow-left", disabled=True)
+        on = widgets.Button(description="next", icon="arrow-right", disabled=last == 0)
         page = widgets.HTML(self._html(0))
 
         def show(change: Any) -> None:
