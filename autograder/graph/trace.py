@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -276,9 +277,13 @@ def _dtype(value: Any) -> str:
     return str(value.dtype.name)
 
 
+# An address differs from run to run, and a graph must not.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
 def _plain(value: Any) -> str:
     name = getattr(value, "__name__", None)
-    return str(name) if callable(value) and name else repr(value)
+    return str(name) if callable(value) and name else _ADDRESS.sub("", repr(value))
 
 
 def _config(layer: Any) -> str:
@@ -288,4 +293,4 @@ def _config(layer: Any) -> str:
         return ""
     config.pop("name", None)
     config.pop("layers", None)  # a nested model's graph is compared call by call
-    return json.dumps(config, sort_keys=True, default=_plain)
+    return _ADDRESS.sub("", json.dumps(config, sort_keys=True, default=_plain))
