@@ -367,11 +367,12 @@ def test_marks_say_what_they_were_made_from(graded: Course):
     assert [path.name for path in (graded.feedback / "ada" / UNIT).iterdir()] == [f"{UNIT}.html"]
 
 
-def test_the_environment_need_not_be_activated(graded: Course, monkeypatch: pytest.MonkeyPatch):
-    """Called by its path, as by cron, the grader finds the commands that nbgrader calls by their names."""
+def test_the_environment_need_not_be_activated(course: Course, monkeypatch: pytest.MonkeyPatch):
+    """Called by its path, as by cron, the grader finds `alembic`, with which nbgrader makes a new gradebook."""
+    hand_in(course, "ada")
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    results = list(batch.grade(graded, graded.submissions(), force=True))
-    assert [(result.status, result.score) for result in results] == [("graded", 20), ("graded", 13)]
+    (result,) = batch.grade(course, course.submissions())
+    assert (result.status, result.score) == ("graded", 20)
 
 
 def test_a_lost_gradebook_does_not_stop_the_class(graded: Course):
@@ -380,3 +381,21 @@ def test_a_lost_gradebook_does_not_stop_the_class(graded: Course):
     results = list(batch.grade(graded, graded.submissions(), force=True))
     assert [result.status for result in results] == ["needs-person", "needs-person"]
     assert all("the gradebook cannot be read" in result.reasons[0] for result in results)
+
+
+def test_a_notebook_that_lost_nbgraders_metadata(course: Course):
+    """Cells are known again by their own ids; where those are gone too, a person is asked, and not 0 given."""
+
+    def without_metadata(notebook: Any, *, ids: bool) -> None:
+        for number, cell in enumerate(notebook.cells):
+            cell.metadata = nbformat.from_dict({})
+            if not ids:
+                cell.id = f"cell-{number}"
+
+    hand_in(course, "ada", change=lambda notebook: without_metadata(notebook, ids=True))
+    hand_in(course, "ben", change=lambda notebook: without_metadata(notebook, ids=False))
+    ada, ben = batch.grade(course, course.submissions())
+    assert (ada.status, ada.score) == ("repaired", 20)
+    assert ada.reasons[0].startswith("nbgrader's metadata had been lost and was put back: setup, double")
+    assert ben.status == "needs-person"
+    assert "metadata has been lost" in ben.reasons[0]

@@ -60,9 +60,8 @@ def ungraded(course: Course, unit: str, student: str, reason: str) -> Result:
     """The result of a submission that could not be graded."""
     try:
         score, maximum, _ = _gradebook(course, unit, student)
-    except (
-        Exception
-    ) as error:  # whatever has become of the gradebook, the rest of the class is told apart from it
+    except Exception as error:
+        # Whatever has become of the gradebook, the submission still gets its reason.
         reason += f" (the gradebook cannot be read: {type(error).__name__})"
         score, maximum = 0.0, 0.0
     if score:
