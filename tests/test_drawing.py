@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textwrap import dedent
+from typing import Any
 
 import models
 import pytest
@@ -249,9 +250,34 @@ def test_right_models(build: models.Any) -> None:
     assert len(calls) == len(graph.calls)
     assert sketch(trace(model)) == drawing
     if graph.flow:
-        backward = drawing_of(model, gradients=True)
+        data = tf.constant(["a", "b"]) if build is models.vocabulary else None
+        backward = drawing_of(model, gradients=True, data=data)
         assert not any(box.cut or box.reach in ("some", "none") for box in backward.boxes)
         assert "✕" not in describe(backward)
+
+
+def test_gradients_on_data_of_ones_own() -> None:
+    """Data that can't be made up are handed in; without them the error asks for them."""
+    model = models.vocabulary()["model"]
+    with pytest.raises(ValueError, match="hand some in"):
+        drawing_of(model, gradients=True)
+    drawing = drawing_of(model, gradients=True, data=(tf.constant(["a", "b"]), tf.zeros([2, 1])), loss="mse")
+    assert "gradient of mean_squared_error" in drawing.note
+    assert [box.reach for box in drawing.boxes if box.owns] == ["all", "all"]
+
+
+def test_model_that_runs_code_of_its_own() -> None:
+    """Where a subclass has its own `call`, the ways of the gradient are not known, and none is claimed."""
+
+    class Own(Model):
+        def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+            return 2 * super().call(inputs, training, mask)
+
+    x = Input((3,))
+    drawing = drawing_of(Own(x, layers.Dense(2)(layers.Dense(3)(x))), gradients=True)
+    assert "not known" in drawing.note
+    assert {link.backward for link in drawing.links} == {None}
+    assert [box.reach for box in drawing.boxes[1:]] == ["all", "all"]
 
 
 def test_keys_are_distinct() -> None:

@@ -61,7 +61,7 @@ def test_shared_layer_is_met_twice_and_counted_once() -> None:
     ids=lambda build: build.__name__,
 )
 def test_every_call_is_met_once(build: Any) -> None:
-    """The walk meets every call once, each after one that was called on its result, and counts as Keras does."""
+    """The walk meets every call once, each after one that was called on its result, and tells the total."""
     model = build()["model"]
     graph = trace(model)
     walk = walk_back(graph)
@@ -73,9 +73,10 @@ def test_every_call_is_met_once(build: Any) -> None:
         for call in graph.calls
     }
     for position, index in enumerate(order):
-        assert index in outputs or readers[index] & set(order[:position])
+        # What nothing reads, and is no output, is an added loss or an unused input.
+        assert index in outputs or not readers[index] or readers[index] & set(order[:position])
         assert walk.steps[position + 1].met == set(order[: position + 1])
-    assert f"{model.count_params():,} parameter" in walk.steps[-1].words
+    assert f"{graph.parameters.total:,} parameter" in walk.steps[-1].words
 
 
 def test_unused_input_is_met_last() -> None:
@@ -83,6 +84,14 @@ def test_unused_input_is_met_last() -> None:
     x, unused = Input((3,), name="used"), Input((3,), name="unused")
     walk = walk_back(Model([unused, x], layers.Dense(2)(x)))
     assert "`unused` is an input" in walk.steps[-2].words
+
+
+def test_added_loss_is_in() -> None:
+    """A loss that was added to the model is met after the ways from the outputs, and what only it uses is in."""
+    walk = walk_back(models.added_losses()["model"])
+    added = next(step for step in walk.steps if "was added to the model" in step.words)
+    assert "`add_loss`" in added.words
+    assert "`only_in_the_loss`" in walk.steps[-2].words
 
 
 def test_pictures_fill_up() -> None:

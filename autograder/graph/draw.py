@@ -121,15 +121,18 @@ def draw(
     gradients: bool = False,
     target: Any = None,
     beside: Iterable[Any] = (),
+    loss: Any = None,
+    data: Any = None,
 ) -> Picture:
     """Draw which calls a model consists of, what is shared, and what is baked in.
 
     Args:
         model_or_graph: a Keras model, or what `trace` gave.
-        gradients: draw the backward pass too: which variables a gradient reaches, and where it ends. The loss is the
-            one that the model was compiled with, else a mean of its outputs.
+        gradients: draw the backward pass too: which variables a gradient reaches, and where it ends.
         target: a second model or graph, drawn beside the first one, with what differs marked in both.
         beside: layers and variables that are not in the model, to be shown beside it.
+        loss: for the gradients. Default: the one that the model was compiled with, else a mean of the outputs.
+        data: for the gradients: inputs, or a pair (inputs, targets). Default: made from the model's inputs.
 
     Returns:
         A figure. As the last value of a notebook's cell it shows itself; `savefig` writes it into a file.
@@ -137,12 +140,12 @@ def draw(
     Raises:
         TypeError: no model and no graph; or a graph where a live model is needed.
         ValueError: too large a model for a picture, or something beside it that is in it.
-        ProbeError: the model does not run on made-up data, so there are no gradients to show.
+        ProbeError: the model does not run on the data, so there are no gradients to show.
     """
-    panels = [drawing_of(model_or_graph, gradients=gradients, beside=beside)]
+    panels = [drawing_of(model_or_graph, gradients=gradients, beside=beside, loss=loss, data=data)]
     if target is None:
         return paint(panels)
-    panels.append(drawing_of(target, gradients=gradients))
+    panels.append(drawing_of(target, gradients=gradients, loss=loss, data=data))
     return paint(_marked(panels, model_or_graph, target), captions=("yours", "target"))
 
 
@@ -225,7 +228,14 @@ def paint(
 # Live models ---------------------------------------------------------------------------------------------------
 
 
-def drawing_of(model_or_graph: Any, *, gradients: bool = False, beside: Iterable[Any] = ()) -> Drawing:
+def drawing_of(
+    model_or_graph: Any,
+    *,
+    gradients: bool = False,
+    beside: Iterable[Any] = (),
+    loss: Any = None,
+    data: Any = None,
+) -> Drawing:
     """What a picture of a model or graph shows; arguments and errors as in `draw`."""
     beside = list(beside)
     if isinstance(model_or_graph, Graph):
@@ -237,19 +247,19 @@ def drawing_of(model_or_graph: Any, *, gradients: bool = False, beside: Iterable
     from autograder.graph.trace import read
 
     trace = read(model_or_graph, configs=False)
-    drawing = sketch(trace.graph, _backward(trace) if gradients else None)
+    drawing = sketch(trace.graph, _backward(trace, loss, data) if gradients else None)
     return with_beside(drawing, trace, beside) if beside else drawing
 
 
-def _backward(trace: Trace) -> Backward:
+def _backward(trace: Trace, loss: Any, data: Any) -> Backward:
     from autograder.graph.gradient import probe
     from autograder.graph.passing import passing
 
-    probed = probe(trace)
+    probed = probe(trace, loss=loss, data=data)
     return Backward(
         reached=frozenset(index for index, reach in enumerate(probed.reach) if reach != "none"),
         calls=frozenset(probed.reached_calls),
-        passed=passing(trace),
+        passed=passing(trace, data=data),
         cut_by=dict(enumerate(probed.cut_by)),
         loss=probed.loss,
     )

@@ -111,8 +111,9 @@ class Backward:
     """Positions of variables that a gradient reaches."""
     calls: frozenset[int]
     """Positions of calls that a gradient reaches from behind."""
-    passed: frozenset[tuple[int, int]]
-    """Pairs of calls: the first one passes on to the second one what reaches it."""
+    passed: frozenset[tuple[int, int]] | None
+    """Pairs of calls: the first one passes on to the second one what reaches it. None where the model runs
+    code of its own, so that nothing is known of the ways."""
     cut_by: Mapping[int, str] = field(default_factory=dict)
     """For a variable that it does not reach: what cuts it off."""
     loss: str = ""
@@ -237,6 +238,11 @@ class _Sketcher:
     def _about_gradients(self) -> str:
         if not self._backward:
             return ""
+        if self._backward.passed is None:
+            return (
+                f"Backward pass: where the gradient of {self._backward.loss} arrives. Its ways are not known, since "
+                "the model runs code of its own."
+            )
         return (
             f"Backward pass: thick arrows show where the gradient of {self._backward.loss} goes, upwards from the "
             "outputs."
@@ -317,7 +323,7 @@ class _Sketcher:
     def _back(self, call: Call, source: int, flow: Flow, outermost: bool) -> bool | None:
         """Whether a gradient goes back from a call to one of those before it; None where nobody asks for it."""
         inputs = {tensor.call for tensor in flow.inputs}
-        if self._backward is None or not outermost or source in inputs:
+        if self._backward is None or self._backward.passed is None or not outermost or source in inputs:
             return None
         return call.index in self._backward.calls and (call.index, source) in self._backward.passed
 

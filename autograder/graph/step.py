@@ -181,9 +181,10 @@ def _order(flow: Flow) -> list[Call]:
     """All calls in the order in which a walk back meets them, depth first, as Keras walks."""
     order: list[Call] = []
     seen: set[int] = set()
+    read = {tensor.call for call in flow.calls for tensor in call.inputs}
     waiting = [tensor.call for tensor in reversed(flow.outputs)]
-    # An input that nothing uses belongs to the model all the same.
-    waiting = [tensor.call for tensor in reversed(flow.inputs)] + waiting
+    # What nothing reads belongs to the model all the same: an added loss, an unused input.
+    waiting = [call.index for call in reversed(flow.calls) if call.index not in read] + waiting
     while waiting:
         index = waiting.pop()
         if index in seen:
@@ -199,8 +200,11 @@ def _found(graph: Graph, flow: Flow, call: Call, known: bool, gained: int) -> st
     layer = graph.layer_of(call)
     if any(tensor.call == call.index for tensor in flow.inputs):
         return f"`{layer.name}` is an input of the model."
-    ends = any(tensor.call == call.index for tensor in flow.outputs)
-    made = "made an output" if ends else "made that tensor"
+    made = "made that tensor"
+    if any(tensor.call == call.index for tensor in flow.outputs):
+        made = "made an output"
+    elif all(tensor.call != call.index for other in flow.calls for tensor in other.inputs):
+        made = "was added to the model, beside its outputs"
     what = "" if layer.operation else f" ({layer.type})"
     if known:
         return f"A call of `{layer.name}`{what} {made}: a layer that is in already, with its weights."
