@@ -273,6 +273,7 @@ def test_several_outputs_are_compared_one_by_one():
     model = Model(x, layers.LSTM(4, return_state=True)(x))
     ones = tf.ones((2, 3, 2))
     check.equal_outputs(model, model, ones)
+    check.equal_outputs(lambda x: x * 2, lambda x: [[2.0, 4.0]], tf.constant([[1.0, 2.0]]))
     assert "shape (2, 4)" in message(check.equal_outputs, lambda x: model(x)[0], model, ones)
     assert "differ" in message(check.equal_outputs, lambda x: x > 1, lambda x: x > 0, ones)
 

@@ -11,6 +11,7 @@ from typing import Any
 import nbformat
 from nbformat.reader import NotJSONError
 from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbgrader.api import Gradebook
 from nbgrader.preprocessors import ClearHiddenTests, OverwriteCells
 from nbgrader.utils import parse_utc
 
@@ -32,13 +33,14 @@ def obstacle(folder: Path, unit: str) -> str:
         return f"{path.name} is empty (0 bytes)"
     try:
         notebook = nbformat.read(path, as_version=4)
+        cells = notebook.get("cells")
     except UnicodeDecodeError:
         return f"{path.name} is not in UTF-8: save it from JupyterLab again"
     except NotJSONError:
         return f"{path.name} is no notebook, or was cut off: it is not valid JSON"
     except Exception as error:
         return f"{path.name} is no notebook: {type(error).__name__}: {error}"
-    if not notebook.get("cells"):
+    if not cells:
         return f"{path.name} has no cells"
     stamp = folder / "timestamp.txt"
     try:
@@ -59,9 +61,39 @@ class Restore(OverwriteCells):  # type: ignore[misc]  # nbgrader is untyped
         """Restore the notebook in place."""
         self._repairs: list[str] = []
         self._roles: dict[str, dict[str, Any]] = {}
+        # As nbgrader's method, which this one has to run before.
+        self.notebook_id = resources["nbgrader"]["notebook"]
+        self.assignment_id = resources["nbgrader"]["assignment"]
+        self.gradebook = Gradebook(resources["nbgrader"]["db_url"])
+        with self.gradebook:
+            self._recognise(nb)
         nb, resources = super().preprocess(nb, resources)
         nb.metadata["autograder"] = {"repairs": self._repairs}
         return nb, resources
+
+    def _recognise(self, nb: Any) -> None:
+        """Give cells their grade ids back where an editor dropped nbgrader's metadata.
+
+        Raises:
+            ValueError: not one answer can be recognised; to put in the test cells alone would give nothing for
+                answers that may all be there.
+        """
+        released = self._released()
+        there = {_grade_id(cell) for cell in nb.cells}
+        back = []
+        for cell in nb.cells:
+            # A unit's cells have their grade ids for their own ids too, which most editors keep.
+            name = cell.get("id")
+            if _grade_id(cell) is None and name in released and name not in there:
+                cell.metadata["nbgrader"] = {"grade_id": name, **released[name], "schema_version": 3}
+                back.append(name)
+        if back:
+            self._note(f"nbgrader's metadata had been lost and was put back: {', '.join(back)}")
+        answers = {name for name, role in released.items() if role["solution"]}
+        if answers and not answers & {_grade_id(cell) for cell in nb.cells}:
+            raise ValueError(
+                "no cell for an answer is there: nbgrader's metadata has been lost, or it is another notebook"
+            )
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
         """Restore one cell in place."""

@@ -130,8 +130,11 @@ def fill_structure(structure: Any, make: Callable[[tuple[int | None, ...], str],
 
 
 def values_in(outputs: Any) -> list[Any]:
-    """The arrays in what a model gave, flattened."""
-    return [np.asarray(value) for value in tf.nest.flatten(outputs)]
+    """The arrays in what a model gave, one for each output; lists of plain numbers are one array."""
+    values = tf.nest.flatten(outputs)
+    if all(isinstance(value, bool | int | float) for value in values):
+        return [np.asarray(outputs)]
+    return [np.asarray(value) for value in values]
 
 
 def node_of(tensor: Any) -> Any:
