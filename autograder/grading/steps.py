@@ -13,7 +13,6 @@ from typing import Any
 
 from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.utils import setenv
 from sqlalchemy.exc import SAWarning
 
 from autograder.grading.course import Course, CourseError, StepError
@@ -129,11 +128,18 @@ def _convert(converter_class: Any, config: Any, unit: str, student: str) -> None
     coursedir.assignment_id, coursedir.student_id = unit, student
     converter = converter_class(coursedir=coursedir, config=config, log=log, force=True)
     try:
-        # nbgrader calls `alembic` by its name, whether or not the environment it is in has been activated.
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        with warnings.catch_warnings(), setenv(PATH=path):
+        _activate()
+        with warnings.catch_warnings():
             # nbgrader 0.9.6 makes SQLAlchemy 2.1 warn for each new submission; neither does harm.
             warnings.simplefilter("ignore", SAWarning)
             converter.start()
     except Exception as error:
         raise StepError(converter_class.step, unit, converter.reason or error) from error
+
+
+def _activate() -> None:
+    """Let commands be found that nbgrader calls by their names, such as `alembic`, in its own environment."""
+    path = os.environ.get("PATH", "").split(os.pathsep)
+    here = str(Path(sys.executable).parent)
+    if here not in path:
+        os.environ["PATH"] = os.pathsep.join([here, *path])
