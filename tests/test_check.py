@@ -314,3 +314,6 @@ def test_a_call_written_by_the_learner_is_run():
 def test_a_letter_may_be_a_capital():
     """B is b."""
     check.prediction("B", "b", "the letter")
+    assert "both count" in message(
+        check.prediction, "a", "B", "the letter", implies={"A": "Then both count."}
+    )

@@ -239,16 +239,21 @@ def prediction(
     if (trouble := problem(measured)) is not None:
         return trouble
     answer = measured["value"]
-    if isinstance(answer, str) and isinstance(actual, str):
-        answer, actual = answer.strip().casefold(), actual.strip().casefold()  # a letter is a letter
-    meaning = next((text for guess, text in (implies or {}).items() if _same(answer, guess)), "")
+    meaning = next((text for guess, text in (implies or {}).items() if _same_guess(answer, guess)), "")
     go_on = look or "Run the code below, look at its picture, then come back and change your prediction."
     return Verdict(
-        _same(answer, actual),
+        _same_guess(answer, actual),
         what,
         f"{answer!r}, which is not what happens",
         f"{meaning} {go_on}".strip(),
     )
+
+
+def _same_guess(found: Any, expected: Any) -> bool:
+    """As `_same`, but a letter is a letter, small or capital."""
+    if isinstance(found, str) and isinstance(expected, str):
+        return found.strip().casefold() == expected.strip().casefold()
+    return _same(found, expected)
 
 
 def _same(found: Any, expected: Any) -> bool:
