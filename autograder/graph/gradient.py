@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -21,6 +21,7 @@ from autograder.graph.sample import STEPS, has_free_dimensions, make_inputs
 from autograder.graph.trace import Trace
 
 Reach = Literal["nonzero", "zero", "none"]
+Outcome = TypeVar("Outcome")
 
 
 class ProbeError(ValueError):
@@ -71,49 +72,59 @@ def probe(trace: Trace, *, loss: Any = None, data: Any = None) -> Probe:
     Raises:
         ProbeError: the model has no recorded inputs and no data were given, or it fails on the data.
     """
-    model = trace.model
-    layers = [*trace.layers, model]
-    kept = _Kept()
-    kept.keep([*trace.variables, *keras.states_of(layers), *keras.metric_variables_of(model, layers)])
-    with keras.unchanged_random_state(trace.layers):
-        try:
-            return _try_lengths(trace, kept, layers, data, loss)
-        except Exception as error:
-            raise ProbeError(f"Model '{trace.graph.name}' does not run: {keras.reason_of(error)}") from error
+    try:
+        return on_data(trace, data, lambda inputs, targets, kept: _step(trace, kept, inputs, targets, loss))
+    except Exception as error:
+        raise ProbeError(f"Model '{trace.graph.name}' does not run: {keras.reason_of(error)}") from error
 
 
-def _try_lengths(trace: Trace, kept: _Kept, layers: list[Any], data: Any, loss: Any) -> Probe:
-    """One step on the data, or on the shortest made data that the model runs on.
+def on_data(trace: Trace, data: Any, action: Callable[[Any, Any, Kept], Outcome]) -> Outcome:
+    """Do something with a model on the data, or on the shortest made data that it runs on; leave no trace.
 
     A convolution or pooling may need more steps than a dimension that is left free has at first.
+
+    Args:
+        trace: a traced model.
+        data: inputs, a pair (inputs, targets), or None to have inputs made.
+        action: called with inputs, targets (None without any) and the values that are put back afterwards.
+
+    Raises:
+        ValueError: no data can be made.
     """
-    for steps in STEPS:
-        if isinstance(data, tuple) and len(data) == 2:
-            inputs, targets = data
-        else:
-            inputs, targets = (make_inputs(trace, steps=steps) if data is None else data), None
-        try:
-            return _step(trace, kept, layers, inputs, targets, loss)
-        except (tf.errors.InvalidArgumentError, ValueError):
-            if data is not None or steps == STEPS[-1] or not has_free_dimensions(trace):
-                raise
-        finally:
-            kept.restore()
+    layers = [*trace.layers, trace.model]
+    kept = Kept()
+    kept.keep([*trace.variables, *keras.states_of(layers), *keras.metric_variables_of(trace.model, layers)])
+    with keras.unchanged_random_state(trace.layers):
+        for steps in STEPS:
+            if isinstance(data, tuple) and len(data) == 2:
+                inputs, targets = data
+            else:
+                inputs, targets = (make_inputs(trace, steps=steps) if data is None else data), None
+            try:
+                with keras.unchanged(layers):
+                    return action(inputs, targets, kept)
+            except (tf.errors.InvalidArgumentError, ValueError):
+                if data is not None or steps == STEPS[-1] or not has_free_dimensions(trace):
+                    raise
+            finally:
+                kept.restore()
     raise AssertionError("the last try returns or raises")
 
 
-class _Kept:
-    """Values of variables before the probe."""
+class Kept:
+    """Values of variables, to be put back."""
 
     def __init__(self) -> None:
         self._values: dict[int, tuple[Any, Any]] = {}
 
     def keep(self, variables: list[Any]) -> None:
+        """Remember the present values of variables that are not remembered yet."""
         for variable in variables:
             if id(variable) not in self._values:
                 self._values[id(variable)] = (variable, tf.identity(variable))
 
     def restore(self) -> None:
+        """Give all of them their values back."""
         for variable, value in self._values.values():
             variable.assign(value)
 
@@ -140,14 +151,7 @@ class _Run:
     untracked: list[Use] = field(default_factory=list)
 
 
-def _step(trace: Trace, kept: _Kept, layers: list[Any], inputs: Any, targets: Any, loss: Any) -> Probe:
-    with keras.unchanged(layers):
-        return _watched_step(trace, kept, layers, inputs, targets, loss)
-
-
-def _watched_step(
-    trace: Trace, kept: _Kept, layers: list[Any], inputs: Any, targets: Any, loss: Any
-) -> Probe:
+def _step(trace: Trace, kept: Kept, inputs: Any, targets: Any, loss: Any) -> Probe:
     with tf.GradientTape(persistent=True) as tape:
         for variable in trace.variables:
             # Frozen ones too: switched off is not cut off.
@@ -155,7 +159,7 @@ def _watched_step(
                 tape.watch(variable)
         run = _Forward(trace, tape, kept).run(inputs)
         _forbid_new_variables(trace)
-        value, words = _loss(trace.model, layers, run.outputs, targets, loss)
+        value, words = _loss(trace, run.outputs, targets, loss)
     reach = tuple(_reach(gradient) for gradient in tape.gradient(value, list(trace.variables)))
     reached_calls, cuts, cut_by = _cuts(trace, run, tape, value, reach)
     trained = list(trace.model.trainable_variables)
@@ -194,7 +198,7 @@ def _forbid_new_variables(trace: Trace) -> None:
 class _Forward:
     """One forward pass, call by call, so that every value in between can be asked for its gradient."""
 
-    def __init__(self, trace: Trace, tape: Any, kept: _Kept) -> None:
+    def __init__(self, trace: Trace, tape: Any, kept: Kept) -> None:
         self._trace = trace
         self._tape = tape
         self._kept = kept
@@ -210,12 +214,7 @@ class _Forward:
             results = self._watched(graph.name, lambda: model(inputs, training=True))
             self._run.outputs = tf.nest.flatten(results)
             return self._run
-        if isinstance(inputs, dict):
-            inputs = [inputs[name] for name in keras.names_of_inputs(model)]
-        flat = [tf.convert_to_tensor(value) for value in tf.nest.flatten(inputs)]
-        if len(flat) != len(flow.inputs):
-            raise ValueError(f"the model has {len(flow.inputs)} inputs, and data for {len(flat)} came")
-        flat = [tf.cast(value, to.dtype) for value, to in zip(flat, flow.inputs, strict=True)]
+        flat = in_order(self._trace, flow, inputs)
         for value in flat:
             if value.dtype.is_floating:
                 self._tape.watch(value)
@@ -263,6 +262,20 @@ class _Forward:
                 self._met.add((id(variable), name))
                 self._run.untracked.append(Use(variable, name))
         return results
+
+
+def in_order(trace: Trace, flow: Flow, inputs: Any) -> list[Any]:
+    """The tensors of a dict, list or single array of inputs, one for each input of the model's outermost flow.
+
+    Raises:
+        ValueError: there are more or fewer.
+    """
+    if isinstance(inputs, dict):
+        inputs = [inputs[name] for name in keras.names_of_inputs(trace.model)]
+    flat = tf.nest.flatten(inputs)
+    if len(flat) != len(flow.inputs):
+        raise ValueError(f"the model has {len(flow.inputs)} inputs, and data for {len(flat)} came")
+    return [tf.cast(value, to.dtype) for value, to in zip(flat, flow.inputs, strict=True)]
 
 
 def _reach(gradient: Any) -> Reach:
@@ -343,9 +356,9 @@ def _passes_nothing_on(place: _Place, trace: Trace) -> bool:
     return any(tf.is_tensor(t) and t.dtype.is_floating for t in place.given)
 
 
-def _loss(model: Any, layers: list[Any], outputs: list[Any], targets: Any, loss: Any) -> tuple[Any, str]:
+def _loss(trace: Trace, outputs: list[Any], targets: Any, loss: Any) -> tuple[Any, str]:
     """The loss on the outputs, the regularizers' part of it included."""
-    chosen = loss if loss is not None else keras.compiled_loss(model)
+    chosen = loss if loss is not None else keras.compiled_loss(trace.model)
     if chosen is None:
         if not any(output.dtype.is_floating for output in outputs):
             raise ValueError("its outputs are no floating-point numbers: it is there to be used, not trained")
@@ -357,7 +370,7 @@ def _loss(model: Any, layers: list[Any], outputs: list[Any], targets: Any, loss:
                 value += tf.reduce_mean(tf.cast(output, tf.float32) * tf.cast(weights, tf.float32))
         words = "the mean of the outputs under fixed random weights"
     else:
-        value, words = keras.loss_value(model, chosen, outputs, targets)
-    for penalty in keras.added_losses_of(layers):
+        value, words = keras.loss_value(trace.model, chosen, outputs, targets)
+    for penalty in keras.added_losses_of([*trace.layers, trace.model]):
         value += tf.reduce_mean(tf.cast(penalty, value.dtype))
     return value, words
