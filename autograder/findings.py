@@ -358,7 +358,7 @@ class _Finder:
         return False
 
     def _unreached_finding(self, layer: Any) -> Finding:
-        parameters = int(sum(np.prod(v.shape) for v in keras.variables_of(layer))) if layer.built else None
+        parameters = keras.parameters_in(layer) if layer.built else None
         size = "not built" if parameters is None else _count(parameters)
         start = f"`{layer.name}` ({type(layer).__name__}, {size})"
         calls = keras.nodes_of(layer)
@@ -511,7 +511,7 @@ class _Finder:
             tensor = self._graph.inputs[place]
             layer = self._graph.layers[source] if source >= 0 else None
             made = self._trace.layers[source] if layer else keras.cut_source(self._trace.model.inputs[place])
-            parameters = int(sum(np.prod(v.shape) for v in keras.variables_of(made)))
+            parameters = keras.parameters_in(made)
             yield Finding(
                 "cut-input",
                 name,

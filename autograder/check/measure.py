@@ -117,7 +117,7 @@ def membership(model: Any, layers: tuple[Any, ...]) -> Measurement:
                 "name": str(layer.name),
                 "type": type(layer).__name__,
                 "built": bool(layer.built),
-                "parameters": _size(layer),
+                "parameters": keras.parameters_in(layer),
                 "inside": layer is model or trace.index_of(layer) in reached,
             }
         )
@@ -286,7 +286,3 @@ def _plain(found: Any) -> Any:
     if hasattr(found, "numpy") and not callable(found):
         return _plain(np.asarray(found.numpy()).tolist())
     raise TypeError(f"no plain value: {type(found).__name__}")
-
-
-def _size(layer: Any) -> int:
-    return sum(int(np.prod(variable.shape)) for variable in keras.variables_of(layer))

@@ -189,6 +189,11 @@ def variables_of(layer: Any) -> list[Any]:
         return []
 
 
+def parameters_in(layer: Any) -> int:
+    """The number of parameters in the distinct variables that a layer or model tracks."""
+    return sum(int(np.prod(variable.shape)) for variable in variables_of(layer))
+
+
 def weights_of(model: Any) -> tuple[list[Any], list[Any]] | None:
     """All the variables that a model tracks and those that `fit` trains; None before it is built."""
     try:
